@@ -9,8 +9,8 @@ use std::process::Command;
 use parkhang_core::domain::testing::stage;
 use parkhang_core::domain::{Attempt, ErrorCategory, JobKey, TextEncoding, VolumeId};
 use parkhang_store::artifact::{
-    ArtifactLayout, ArtifactRow, Digest, ErrorRow, Fingerprint, LineDetectionRow, LineImageRow, OcrResultRow,
-    Provenance, Segment, write_table,
+    ArtifactLayout, ArtifactRow, Digest, ErrorRow, Fingerprint, LayerWord, LineDetectionRow, LineImageRow,
+    OcrResultRow, PageTextRow, Provenance, Segment, TextVerdict, WordRow, WordSource, write_table,
 };
 use parkhang_store::storage::{ArtifactKey, LocalStore};
 
@@ -25,6 +25,8 @@ async fn pyarrow_duckdb_and_polars_agree() {
         write(&store, &volume.line_detection(), rows, line_detection_row).await;
         write(&store, &volume.line_images(), rows, line_image_row).await;
         write(&store, &volume.ocr_results(), rows, ocr_result_row).await;
+        write(&store, &volume.page_text(), rows, page_text_row).await;
+        write(&store, &volume.words(), rows, word_row).await;
         write(&store, &volume.errors(&stage("ocr")), rows, error_row).await;
     }
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/python/check_parquet.py");
@@ -125,6 +127,45 @@ fn ocr_result_row(i: i32) -> OcrResultRow {
         page_index: i / 8,
         confidence: 0.75,
         segments: (0..i % 4).map(segment).collect(),
+    }
+}
+
+fn page_text_row(i: i32) -> PageTextRow {
+    let word = |w: i32| LayerWord {
+        text: "註".repeat(w as usize),
+        bounds: [w as f32, i as f32, 1.5, 2.25],
+        line: w / 2,
+    };
+    PageTextRow {
+        image_name: format!("page_{}", i + 1),
+        page_index: i,
+        source_name: format!("page_{}", i + 1),
+        width: 595.3,
+        height: 841.9,
+        rotation: 90 * (i % 4),
+        dpi: 300.0,
+        verdict: TextVerdict::ALL[i as usize % TextVerdict::ALL.len()],
+        score: i as f32 / 300.0,
+        reason: "the letters are shuffled".to_owned(),
+        words: (0..i % 5).map(word).collect(),
+    }
+}
+
+fn word_row(i: i32) -> WordRow {
+    WordRow {
+        image_name: "page_1".to_owned(),
+        page_index: 0,
+        page: 1,
+        word_index: i,
+        text: "བཀྲ་".repeat(i as usize % 3),
+        bbox_x0: i as f32,
+        bbox_y0: 0.5,
+        bbox_x1: i as f32 + 9.75,
+        bbox_y1: 12.0,
+        confidence: (i % 2 == 0).then_some(0.875),
+        line: i / 7,
+        source: WordSource::ALL[i as usize % 2],
+        engine: if i % 2 == 0 { "" } else { "parkhang" }.to_owned(),
     }
 }
 

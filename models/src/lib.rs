@@ -13,7 +13,7 @@
 //! Geometry and decoding (`parkhang-cv`, here [`page`]) and what networks compute with (`parkhang-kernels`) are crates below
 //! this one: an edit of an algorithm compiles neither of them again.
 
-mod checkpoint;
+pub mod checkpoint;
 pub mod inference;
 pub mod line_detection;
 pub mod line_extraction;

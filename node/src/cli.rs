@@ -13,6 +13,7 @@ use crate::eval::EvalArgs;
 use crate::export::ExportArgs;
 use crate::manual::ManArgs;
 use crate::ocr::OcrArgs;
+use crate::pages::PagesCommand;
 use crate::repl::ReplArgs;
 use crate::role::RoleArgs;
 use crate::shards::ShardsCommand;
@@ -32,9 +33,9 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Read folders of page scans into text, on this machine.
+    /// Read folders of page scans, PDFs and images into text, on this machine.
     ///
-    /// PAGES is a folder of images (one volume), a folder of such folders, or several of either. A second run with the same OUT
+    /// PAGES is a folder of images (one volume), a PDF or an image file (one volume each), a folder of any of these, or several. A second run with the same OUT
     /// continues where the first one stopped and repeats no page whose results are still valid.
     Ocr(Box<OcrArgs>),
     /// Export results as text, PageXML, ALTO, hOCR, IIIF, JSON lines, PDF or a viewer.
@@ -59,6 +60,9 @@ pub enum Command {
     /// The self-test compares each device with the processor. The exit status is 1 if one computes other results, or a named one does
     /// not exist.
     Device(DeviceArgs),
+    /// Look at pages of PDFs.
+    #[command(subcommand)]
+    Pages(PagesCommand),
     /// Check or show the configuration of a node.
     #[command(subcommand)]
     Config(ConfigCommand),

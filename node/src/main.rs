@@ -30,6 +30,7 @@ mod manual;
 mod networks;
 mod ocr;
 mod output;
+mod pages;
 mod queues;
 mod repl;
 mod role;
@@ -105,6 +106,7 @@ fn run(cli: Cli, name: &'static str) -> anyhow::Result<ExitCode> {
             Some(Command::Shards(command)) => shards::run(command).await,
             Some(Command::Simulate(arguments)) => simulate::run(*arguments).await,
             Some(Command::Device(arguments)) => device::run(&arguments),
+            Some(Command::Pages(command)) => pages::run(command).await,
             Some(Command::Config(command)) => config::command::run(command),
             Some(Command::Tls(command)) => tls::command::run(command).map(|()| ExitCode::SUCCESS),
             Some(Command::Repl(arguments)) => repl::run(arguments).await,

@@ -1,12 +1,13 @@
 //! Opening of the device and the models that a command names.
 
+use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use parkhang_actors::stage::{ModelSet, Recogniser};
-use parkhang_core::domain::NamedModels;
+use parkhang_actors::stage::{LineSegmenter, ModelKind, ModelSet, PrintReader, Recogniser, StageTable};
+use parkhang_core::domain::{NamedModels, StageName};
 use parkhang_models::device::{ComputeDevice, DeviceKind, DeviceSpec, Precision};
 use parkhang_models::inference::Classes;
 use parkhang_models::weights::{Bundle, Model, load_recognizer, load_segmenter, shipped};
@@ -45,18 +46,43 @@ impl<'a> Named<'a> {
     }
 }
 
-/// Loads the shipped models, or the ones in `directories` instead; `model.json` says what each is for. `auto` stands for the
+/// Models that a process needs, and where they are.
+#[derive(Debug, Clone, Default)]
+pub struct ModelChoice {
+    /// Kinds of models to load, and no others: each takes memory, and its folder has to be there.
+    pub kinds: BTreeSet<ModelKind>,
+    /// Folders of bundles that take the place of shipped models.
+    pub bundles: Vec<PathBuf>,
+    /// Folder of the models that are not part of the program; `None` is the usual one.
+    pub folder: Option<PathBuf>,
+}
+
+impl ModelChoice {
+    /// The usual models of the kinds that these stages need.
+    pub fn of_stages(stages: &[StageName]) -> Self {
+        let table = StageTable::built_in();
+        let kinds = stages
+            .iter()
+            .flat_map(|stage| table.models_of(stage).kinds().to_vec());
+        Self {
+            kinds: kinds.collect(),
+            ..Self::default()
+        }
+    }
+}
+
+/// Loads the shipped models, or those of the named bundles instead; `model.json` says what each is for. `auto` stands for the
 /// shipped recogniser, and `auto:FOLDER` for it and those in the folder.
 ///
 /// # Errors
 ///
 /// If the device cannot be used, a model cannot be read, or two are of the same kind.
-pub fn load(directories: &[PathBuf], device: &str, threads: NonZeroUsize) -> Result<ModelSet> {
+pub fn load(choice: &ModelChoice, device: &str, threads: NonZeroUsize) -> Result<ModelSet> {
     let device_name = device.to_owned();
     // The device first: a machine without it should say so before any model is read.
     let device = ComputeDevice::open(&parse_device(device, threads)?).context("cannot use the device")?;
     let (mut segmenter, mut recognisers) = (None, None);
-    for directory in directories {
+    for directory in &choice.bundles {
         let second = || {
             format!(
                 "{} is the second model of its kind: give one --model of each",
@@ -70,6 +96,10 @@ pub fn load(directories: &[PathBuf], device: &str, threads: NonZeroUsize) -> Res
                 match bundle.description().model {
                     Model::Segmentation(_) => segmenter.replace(bundle).is_some(),
                     Model::Recognition(_) => recognisers.replace(vec![bundle]).is_some(),
+                    Model::Print(_) => bail!(
+                        "{} is a model for print, which the pipeline `ocr` does not use",
+                        directory.display()
+                    ),
                 }
             }
         };
@@ -78,18 +108,73 @@ pub fn load(directories: &[PathBuf], device: &str, threads: NonZeroUsize) -> Res
             bail!(second());
         }
     }
-    let segmenter = segmenter.map_or_else(shipped::line_segmenter, Ok)?;
-    let recognisers = recognisers.map_or_else(|| candidates(None), Ok)?;
-    Ok(ModelSet {
-        segmenter: load_segmenter(&segmenter, &device)?,
-        line_threshold: segmenter.segmentation()?.threshold,
-        segmenter_ref: reference(&segmenter)?,
-        recognisers: recognisers
-            .iter()
-            .map(|bundle| load_recogniser(bundle, &device))
-            .collect::<Result<_>>()?,
+    let wants = |kind| choice.kinds.contains(&kind);
+    let mut models = ModelSet {
+        segmenter: None,
+        recognisers: Vec::new(),
+        print: None,
         device: device_name,
+    };
+    if wants(ModelKind::Segmenter) {
+        let bundle = segmenter.map_or_else(shipped::line_segmenter, Ok)?;
+        models.segmenter = Some(LineSegmenter {
+            network: load_segmenter(&bundle, &device)?,
+            threshold: bundle.segmentation()?.threshold,
+            model: reference(&bundle)?,
+        });
+    }
+    if wants(ModelKind::Recogniser) {
+        let bundles = recognisers.map_or_else(|| candidates(None), Ok)?;
+        let recognisers = bundles.iter().map(|bundle| load_recogniser(bundle, &device));
+        models.recognisers = recognisers.collect::<Result<_>>()?;
+    }
+    if wants(ModelKind::Print) {
+        let networks = parkhang_words::load(&print_folder(choice.folder.as_deref())?, &device)?;
+        let digest: Digest = format!("sha256:{}", networks.sha256).parse()?;
+        let name = PRINT.to_owned();
+        models.print = Some(PrintReader {
+            networks,
+            model: ModelRef { name, digest },
+        });
+    }
+    Ok(models)
+}
+
+/// Folder of the models that read print, within the folder of models; also their name.
+const PRINT: &str = "print";
+
+/// Finds the models that read print: in `folder`, or where they usually are, beside the program.
+///
+/// # Errors
+///
+/// If they are not there.
+pub fn print_folder(folder: Option<&Path>) -> Result<PathBuf> {
+    let places = folder.map_or_else(usual_folders, |folder| vec![folder.to_owned()]);
+    let found = places
+        .iter()
+        .map(|place| place.join(PRINT))
+        .find(|place| parkhang_words::is_print_models(place));
+    found.with_context(|| {
+        let places: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
+        format!(
+            "the models that read print are not in {}: --models-dir or models.dir names the folder that has them in {PRINT}/",
+            places.join(" or ")
+        )
     })
+}
+
+/// Folders of models beside the program, as archives and packages lay it out, and that of the source that it was built from.
+fn usual_folders() -> Vec<PathBuf> {
+    let program = std::env::current_exe().and_then(|program| program.canonicalize());
+    let beside = program
+        .ok()
+        .and_then(|program| program.parent().map(Path::to_owned));
+    let mut folders: Vec<PathBuf> = beside
+        .iter()
+        .flat_map(|beside| [beside.join("models"), beside.join("../share/parkhang/models")])
+        .collect();
+    folders.push(Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/weights"));
+    folders
 }
 
 /// Returns the shipped recogniser, and those in the subfolders of `folder` in the order of their names. One that occurs twice is
@@ -137,13 +222,7 @@ fn load_recogniser(bundle: &Bundle, device: &ComputeDevice) -> Result<Recogniser
 ///
 /// With the first that is not.
 pub fn are_loaded(named: &NamedModels, models: &ModelSet) -> Result<()> {
-    let loaded: Vec<&str> = models
-        .recognisers
-        .iter()
-        .map(|recogniser| &recogniser.model)
-        .chain([&models.segmenter_ref])
-        .map(|model| model.name.as_str())
-        .collect();
+    let loaded: Vec<&str> = models.references().map(|model| model.name.as_str()).collect();
     match named.iter().find(|named| !loaded.contains(&named.model.as_str())) {
         Some(named) => bail!(
             "job.models: {named} is not loaded; loaded are {}; --model FOLDER loads another",
@@ -256,9 +335,18 @@ mod tests {
             .join(name)
     }
 
+    /// The models of Tibetan among these bundles.
+    fn choice(bundles: impl IntoIterator<Item = PathBuf>) -> ModelChoice {
+        ModelChoice {
+            kinds: BTreeSet::from([ModelKind::Segmenter, ModelKind::Recogniser]),
+            bundles: bundles.into_iter().collect(),
+            folder: None,
+        }
+    }
+
     fn names(models: &[&str]) -> Result<Vec<String>> {
-        let models: Vec<PathBuf> = models.iter().map(PathBuf::from).collect();
-        let loaded = load(&models, "cpu", NonZeroUsize::MIN)?;
+        let models = models.iter().map(PathBuf::from);
+        let loaded = load(&choice(models), "cpu", NonZeroUsize::MIN)?;
         Ok(loaded
             .recognisers
             .into_iter()
@@ -303,6 +391,27 @@ mod tests {
     }
 
     #[test]
+    fn only_the_models_that_are_needed_are_loaded() {
+        let load = |kinds: &[ModelKind], folder: Option<PathBuf>| {
+            let choice = ModelChoice {
+                kinds: kinds.iter().copied().collect(),
+                bundles: Vec::new(),
+                folder,
+            };
+            load(&choice, "cpu", NonZeroUsize::MIN)
+        };
+        let nowhere = || Some(PathBuf::from("/nowhere/at/all"));
+        let none = load(&[], nowhere()).unwrap();
+        assert_eq!(none.references().count(), 0);
+        let lines = load(&[ModelKind::Segmenter], nowhere()).unwrap();
+        assert!(lines.segmenter.is_some() && lines.recognisers.is_empty() && lines.print.is_none());
+        let refused = load(&[ModelKind::Print], nowhere()).unwrap_err().to_string();
+        assert!(refused.contains("/nowhere/at/all"), "{refused}");
+        let print = load(&[ModelKind::Print], None).unwrap();
+        assert!(print.segmenter.is_none() && print.print.is_some());
+    }
+
+    #[test]
     fn devices_are_told_by_name_and_number() {
         for (text, reported) in [
             ("cpu", "cpu"),
@@ -335,9 +444,10 @@ mod tests {
     fn folders_of_bdrc_take_the_place_of_the_shipped_models() {
         let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/tests/fixtures/bdrc");
         let folders = ["easter2", "deeplab"].map(|name| fixtures.join(name));
-        let models = load(&folders, "cpu", NonZeroUsize::MIN).unwrap();
-        assert_eq!(models.segmenter.tile_size(), 640);
-        assert_eq!(models.segmenter_ref.name, "deeplab");
+        let models = load(&choice(folders), "cpu", NonZeroUsize::MIN).unwrap();
+        let segmenter = models.segmenter().unwrap();
+        assert_eq!(segmenter.network.tile_size(), 640);
+        assert_eq!(segmenter.model.name, "deeplab");
         let recogniser = &models.recognisers[0];
         assert_eq!(recogniser.model.name, "easter2");
         assert_eq!(

@@ -18,7 +18,11 @@ const NOTE: &str = "parkhang.json";
 #[serde(deny_unknown_fields)]
 pub struct Note {
     pub version: u32,
+    /// Job of the volumes that `jobs` does not name.
     pub job: String,
+    /// Jobs by volume.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub jobs: BTreeMap<VolumeId, String>,
     /// Layout of the artifacts.
     #[serde(default)]
     pub layout: LayoutName,
@@ -85,13 +89,16 @@ impl OutputFolder {
         &self.path
     }
 
-    /// Writes the note of a run, and keeps the volumes of earlier ones.
+    /// Writes the note of a run, and keeps the volumes of earlier ones with their jobs.
     ///
     /// # Errors
     ///
     /// If earlier runs had another bucket or layout, or the note cannot be written.
     pub fn remember(&self, run: Note) -> Result<Note> {
         let mut note = run;
+        let job = &note.job;
+        let jobs = note.sources.keys().map(|volume| (volume.clone(), job.clone()));
+        note.jobs = jobs.collect();
         if let Some(earlier) = read_note(&self.path)? {
             ensure!(
                 (&earlier.bucket, earlier.layout) == (&note.bucket, note.layout),
@@ -101,6 +108,13 @@ impl OutputFolder {
             let mut sources = earlier.sources;
             // The new places win over those of earlier runs, as the scans may have been moved.
             sources.append(&mut note.sources);
+            // A note of an earlier version names no job of a volume: all were of the one.
+            let unnamed = sources.keys().filter(|volume| !note.jobs.contains_key(*volume));
+            let unnamed: Vec<VolumeId> = unnamed.cloned().collect();
+            for volume in unnamed {
+                let job = earlier.jobs.get(&volume).unwrap_or(&earlier.job);
+                note.jobs.insert(volume, job.clone());
+            }
             note.sources = sources;
             note.pages = note.pages.or(earlier.pages);
         }
@@ -182,7 +196,15 @@ mod tests {
         let output = OutputFolder::open(folder.path()).unwrap();
         output.remember(note("W1-I1")).unwrap();
         output.remember(note("W1-I2")).unwrap();
-        assert_eq!(read_note(output.path()).unwrap().unwrap().sources.len(), 2);
+        let other_job = Note {
+            job: "page_ocr".to_owned(),
+            ..note("W1-I4")
+        };
+        output.remember(other_job).unwrap();
+        let gathered = read_note(output.path()).unwrap().unwrap();
+        assert_eq!(gathered.sources.len(), 3);
+        let jobs: Vec<&str> = gathered.jobs.values().map(String::as_str).collect();
+        assert_eq!(jobs, ["ocr", "ocr", "page_ocr"], "each volume has its own");
         let elsewhere = Note {
             layout: LayoutName::BdrcV1,
             ..note("W1-I3")

@@ -14,7 +14,7 @@ pub(crate) const STAGE: StageDefinition = StageDefinition {
     hardware: Hardware::Cpu,
     models: StageModels::None,
     settings: |_| Map::new(),
-    reads: &[OcrResultRow::TABLE],
+    reads: &[&[OcrResultRow::TABLE]],
     writes: &[],
     build: |services| {
         let store = services.artifacts.clone();

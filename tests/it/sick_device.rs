@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use parkhang_actors::runner::CpuPool;
 use parkhang_actors::stage::{
-    ManifestFolder, ModelSet, Recogniser, StageRegistry, StageServices, StageTable, ocr_pipeline,
+    LineSegmenter, ManifestFolder, ModelSet, Recogniser, StageRegistry, StageServices, StageTable,
+    ocr_pipeline,
 };
 use parkhang_actors::supervisor::NodeSupervisor;
 use parkhang_core::domain::testing::new_job;
@@ -92,12 +93,15 @@ fn models(device: &Arc<Device>) -> ModelSet {
     let description = recogniser.recognition().unwrap();
     let head = description.preferred_head().unwrap();
     ModelSet {
-        segmenter: Arc::new(OnDevice {
-            device: device.clone(),
-            network: load_segmenter(&segmenter, &processor).unwrap(),
+        segmenter: Some(LineSegmenter {
+            network: Arc::new(OnDevice {
+                device: device.clone(),
+                network: load_segmenter(&segmenter, &processor).unwrap(),
+            }),
+            threshold: segmenter.segmentation().unwrap().threshold,
+            model: reference(&segmenter),
         }),
-        line_threshold: segmenter.segmentation().unwrap().threshold,
-        segmenter_ref: reference(&segmenter),
+        print: None,
         recognisers: vec![Recogniser {
             network: Arc::new(OnDevice {
                 device: device.clone(),
@@ -158,7 +162,9 @@ impl Press {
             ..new_job(&["ocr"], 0)
         };
         let sandbox = Sandbox::builder().job(new).start().await;
-        let plan = NodePlan::of(StageRegistry::new(&services).unwrap());
+        let plan = NodePlan::of(
+            StageRegistry::restricted(&services, |stage| ocr_pipeline().stages().contains(stage)).unwrap(),
+        );
         let node = sandbox.node(plan.heartbeat(Duration::from_millis(200))).await;
         Self {
             folder,

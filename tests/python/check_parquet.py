@@ -25,6 +25,9 @@ STRING, INT, FLOAT, BOOL, BINARY = (
 )
 POLYGON = pyarrow.list_(pyarrow.list_(INT))
 SEGMENT = pyarrow.struct([("text", STRING), ("x", INT), ("width", INT), ("confidence", FLOAT)])
+LAYER_WORD = pyarrow.struct(
+    [("text", STRING)] + [(f"bbox_{edge}", FLOAT) for edge in ("x0", "y0", "x1", "y1")] + [("line", INT)]
+)
 
 TABLES = {
     "line_detection": [
@@ -76,6 +79,34 @@ TABLES = {
         ("page_index", INT),
         ("confidence", FLOAT),
         ("segments", pyarrow.list_(SEGMENT)),
+    ],
+    "page_text": [
+        ("image_name", STRING),
+        ("page_index", INT),
+        ("source_name", STRING),
+        ("width", FLOAT),
+        ("height", FLOAT),
+        ("rotation", INT),
+        ("dpi", FLOAT),
+        ("verdict", STRING),
+        ("score", FLOAT),
+        ("reason", STRING),
+        ("words", pyarrow.list_(LAYER_WORD)),
+    ],
+    "words": [
+        ("image_name", STRING),
+        ("page_index", INT),
+        ("page", INT),
+        ("word_index", INT),
+        ("text", STRING),
+        ("bbox_x0", FLOAT),
+        ("bbox_y0", FLOAT),
+        ("bbox_x1", FLOAT),
+        ("bbox_y1", FLOAT),
+        ("confidence", FLOAT),
+        ("line", INT),
+        ("source", STRING),
+        ("engine", STRING),
     ],
     "errors": [
         ("image_name", STRING),

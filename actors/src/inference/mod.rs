@@ -13,6 +13,7 @@
 //! `parkhang_models::inference`, so that it batches any of them, and one of three lines in tests.
 
 mod batch;
+mod print;
 mod recognition;
 mod segmentation;
 #[cfg(test)]
@@ -33,6 +34,7 @@ use parkhang_core::domain::PageStep;
 use parkhang_core::failpoint::Failpoint;
 
 pub use batch::{BatchModel, DeviceMemory};
+pub use print::{PictureNetwork, Pictures, PrintThreads};
 pub use recognition::LineRecognition;
 pub use segmentation::{PageSegmentation, PageTiles};
 
@@ -167,7 +169,6 @@ impl<M: BatchModel> Inference<M> {
     /// The error of the pass: the input's own, or [`InferenceError::Device`] where no input could be answered.
     pub async fn infer(&self, input: M::Input) -> Result<M::Output, InferenceError> {
         at_step(PageStep::Inferring);
-        let gone = || InferenceError::Device("its thread has ended".to_owned());
         let (reply, answer) = oneshot::channel();
         // Cloned, so that the lock is not held while this waits for room: renewing the thread has to get at it.
         let inbox = self.thread().inbox.clone();
@@ -176,6 +177,20 @@ impl<M: BatchModel> Inference<M> {
             .await
             .map_err(|_| gone())?;
         answer.await.map_err(|_| gone())?
+    }
+
+    /// As [`infer`](Self::infer), for a thread that may block: never one of the async runtime.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`infer`](Self::infer).
+    pub fn infer_blocking(&self, input: M::Input) -> Result<M::Output, InferenceError> {
+        let (reply, answer) = oneshot::channel();
+        let inbox = self.thread().inbox.clone();
+        inbox
+            .blocking_send(InferenceRequest { input, reply })
+            .map_err(|_| gone())?;
+        answer.blocking_recv().map_err(|_| gone())?
     }
 
     /// Forward passes so far; a device that makes progress counts up.
@@ -199,6 +214,10 @@ impl<M: BatchModel> Inference<M> {
     fn thread(&self) -> MutexGuard<'_, Thread<M>> {
         self.0.thread.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn gone() -> InferenceError {
+    InferenceError::Device("its thread has ended".to_owned())
 }
 
 fn spawn<M: BatchModel>(

@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use image::{ExtendedColorType, GrayImage, ImageEncoder};
 use parkhang_models::algorithms::Algorithms;
 use parkhang_models::inference::{Classes, TileBatch};
 use parkhang_models::line_detection::{
     DetectionConfig, PageGeometry, PageLines, Pass1, finish, prepare, straighten_onto,
 };
-use parkhang_models::page::decode::{DecodeLimits, DecodedPage, decode_page_unless};
+use parkhang_models::page::decode::{DecodeLimits, DecodedPage};
 use serde_json::{Map, Value, json};
 use tracing::warn;
 
@@ -18,7 +17,7 @@ use super::info::StageInfo;
 use super::page_stage::{PageStage, PlannedPage, VolumeRun};
 use super::registry::StageServices;
 use super::scans::{plan_scans, version_of_scans};
-use super::table::{SCANS, StageDefinition, StageModels};
+use super::table::{ModelKind, SCANS, StageDefinition, StageModels};
 use super::{DEVICE_INBOX, image_quality};
 use crate::inference::{DeviceStatus, Inference, PageSegmentation, PageTiles};
 use crate::jpeg::encode_jpeg;
@@ -27,15 +26,15 @@ use crate::telemetry::at_step;
 use parkhang_core::domain::{
     ErrorCategory, Hardware, JobConfig, LineMode, PageStep, StageError, StageName, Unfit,
 };
-use parkhang_store::artifact::{Digest, LineDetectionRow, ModelRef, PageRegion, TableSchema};
-use parkhang_store::pages::{PageRef, PageSource};
+use parkhang_store::artifact::{LineDetectionRow, ModelRef, PageRegion, TableSchema};
+use parkhang_store::pages::{PageRef, PageSource, Scan};
 
 pub(super) const STAGE: StageDefinition = StageDefinition {
     name: "line_detection",
     hardware: Hardware::Gpu,
-    models: StageModels::All,
+    models: StageModels::All(&[ModelKind::Segmenter]),
     settings,
-    reads: &[SCANS],
+    reads: &[&[SCANS]],
     writes: &[TableSchema::of::<LineDetectionRow>()],
     build: |services| Ok(services.paged(STAGE, LineDetection::new(services)?)),
 };
@@ -66,25 +65,25 @@ struct Straightened {
 }
 
 impl LineDetection {
-    fn new(services: &StageServices) -> std::io::Result<Self> {
-        let models = &services.models;
+    pub(super) fn new(services: &StageServices) -> std::io::Result<Self> {
+        let segmenter = services.models.segmenter()?;
         let segmentation = PageSegmentation {
-            network: models.segmenter.clone(),
+            network: segmenter.network.clone(),
             max_tiles: MAX_TILES,
         };
-        let memory = services.device_memory(&models.segmenter_ref);
+        let memory = services.device_memory(&segmenter.model);
         Ok(Self {
             pages: services.pages.clone(),
             cpu: services.cpu.clone(),
             segmentation: Inference::start("line-detection", segmentation, memory, DEVICE_INBOX)?,
-            tile_size: models.segmenter.tile_size(),
-            threshold: models.line_threshold,
-            layout: models.segmenter.has_layout(),
-            model: models.segmenter_ref.clone(),
+            tile_size: segmenter.network.tile_size(),
+            threshold: segmenter.threshold,
+            layout: segmenter.network.has_layout(),
+            model: segmenter.model.clone(),
         })
     }
 
-    fn detection_config(&self, config: &JobConfig) -> DetectionConfig {
+    pub(super) fn detection_config(&self, config: &JobConfig) -> DetectionConfig {
         let defaults = match config.generation {
             Algorithms::Gen1 => DetectionConfig::gen1(),
             Algorithms::Gen2 => DetectionConfig {
@@ -106,7 +105,11 @@ impl LineDetection {
         }
     }
 
-    async fn find_lines(&self, run: &VolumeRun, page: Arc<DecodedPage>) -> Result<PageLines, StageError> {
+    pub(super) async fn find_lines(
+        &self,
+        run: &VolumeRun,
+        page: Arc<DecodedPage>,
+    ) -> Result<PageLines, StageError> {
         let config = self.detection_config(run.config());
         let tile_size = self.tile_size;
         let mut frame = {
@@ -177,7 +180,7 @@ impl StageInfo for LineDetection {
 #[async_trait]
 impl PageStage for LineDetection {
     type Input = PageRef;
-    type Fetched = Bytes;
+    type Fetched = Scan;
     type Row = LineDetectionRow;
 
     const VERSION: u32 = 3;
@@ -233,7 +236,7 @@ impl PageStage for LineDetection {
         }]
     }
 
-    async fn fetch(&self, run: &VolumeRun, page: &PlannedPage<PageRef>) -> Result<Bytes, StageError> {
+    async fn fetch(&self, run: &VolumeRun, page: &PlannedPage<PageRef>) -> Result<Scan, StageError> {
         self.pages
             .read(run.volume(), &page.input)
             .await
@@ -244,13 +247,13 @@ impl PageStage for LineDetection {
         &self,
         run: &VolumeRun,
         page: &PlannedPage<PageRef>,
-        bytes: Bytes,
+        scan: Scan,
     ) -> Result<Vec<LineDetectionRow>, StageError> {
         // The hash in the plan may stand for a version of the page; the table names the hash of its bytes.
         let (decoded, scan_hash) = super::compute(&self.cpu, run, move |cancelled| {
-            decode_page_unless(&bytes, &DecodeLimits::default(), &|| cancelled.is_cancelled())
-                .map(|decoded| (Arc::new(decoded), Digest::of(&bytes)))
-                .map_err(|error| (ErrorCategory::Input, error.to_string()))
+            scan.pixels(&DecodeLimits::default(), &|| cancelled.is_cancelled())
+                .map(|pixels| (Arc::new(pixels.page), scan.digest()))
+                .map_err(|error| (error.category(), error.to_string()))
         })
         .await?;
         for warning in &decoded.warnings {
@@ -353,7 +356,7 @@ fn as_i32(value: u32) -> i32 {
 }
 
 /// The keys of a job's configuration that decide its lines.
-fn settings(config: &JobConfig) -> Map<String, Value> {
+pub(super) fn settings(config: &JobConfig) -> Map<String, Value> {
     let keys = [
         ("use_tps", json!(config.use_tps)),
         ("line_mode", json!(config.line_mode)),

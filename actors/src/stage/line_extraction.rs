@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
+use image::GrayImage;
 use parkhang_models::algorithms::Algorithms;
 use parkhang_models::line_extraction::{ExtractionConfig, LineImage, Rows, TextLine, build_lines, cut_line};
 use parkhang_models::page::decode::{DecodeLimits, decode_page};
@@ -30,7 +31,7 @@ pub(super) const STAGE: StageDefinition = StageDefinition {
     hardware: Hardware::Cpu,
     models: StageModels::None,
     settings,
-    reads: &[LineDetectionRow::TABLE],
+    reads: &[&[LineDetectionRow::TABLE]],
     writes: &[TableSchema::of::<LineImageRow>()],
     build: |services| {
         let cpu = services.cpu.clone();
@@ -59,7 +60,7 @@ struct Cut {
 }
 
 impl LineExtraction {
-    fn extraction_config(config: &JobConfig) -> ExtractionConfig {
+    pub(super) fn extraction_config(config: &JobConfig) -> ExtractionConfig {
         let defaults = match config.generation {
             Algorithms::Gen1 => ExtractionConfig::gen1(),
             Algorithms::Gen2 => ExtractionConfig::default(),
@@ -236,35 +237,56 @@ fn cut_page(
         decode_page(image, &DecodeLimits::default())
             .map_err(|error| (ErrorCategory::Input, error.to_string()))
     };
-    let mut page = decode(jpeg)?;
-    if config.even_light && !bilevel {
-        even_light(&mut page.gray, 0);
-    }
+    let page = decode(jpeg)?;
     let mask = mask.map(decode).transpose()?;
-    let mask = mask.map(|mask| resize_nearest(&mask.gray, page.gray.width(), page.gray.height()));
-    let rows = mask.as_ref().map_or(Rows::ByHeight, Rows::ByMask);
-    // Shared by the lines of the page: a margin that was too wide for one is too wide for those below it.
-    let mut k = config.k_factor;
-    let mut cuts = Vec::new();
-    for line in build_lines(contours, rows, config) {
-        let LineImage { image, origin } = cut_line(&page.gray, &line, &mut k, config);
-        if image.width() == 0 || image.height() == 0 {
-            continue;
-        }
+    cut_lines(
+        page.gray,
+        bilevel,
+        mask.map(|mask| mask.gray).as_ref(),
+        contours,
+        config,
+    )
+    .into_iter()
+    .map(|(line, LineImage { image, origin })| {
         let jpeg = encode_jpeg(&image, image_quality(bilevel))
             .map_err(|error| (ErrorCategory::Runtime, error.to_string()))?;
-        cuts.push(Cut {
+        Ok(Cut {
             line,
             origin,
             size: image.dimensions(),
             jpeg,
-        });
+        })
+    })
+    .collect()
+}
+
+/// The lines of a straightened page with their images, in reading order. The mask may have another size than the page.
+pub(super) fn cut_lines(
+    mut page: GrayImage,
+    bilevel: bool,
+    mask: Option<&GrayImage>,
+    contours: Vec<Vec<Point>>,
+    config: &ExtractionConfig,
+) -> Vec<(TextLine, LineImage)> {
+    if config.even_light && !bilevel {
+        even_light(&mut page, 0);
     }
-    Ok(cuts)
+    let mask = mask.map(|mask| resize_nearest(mask, page.width(), page.height()));
+    let rows = mask.as_ref().map_or(Rows::ByHeight, Rows::ByMask);
+    // Shared by the lines of the page: a margin that was too wide for one is too wide for those below it.
+    let mut k = config.k_factor;
+    build_lines(contours, rows, config)
+        .into_iter()
+        .map(|line| {
+            let image = cut_line(&page, &line, &mut k, config);
+            (line, image)
+        })
+        .filter(|(_, cut)| cut.image.width() > 0 && cut.image.height() > 0)
+        .collect()
 }
 
 /// The keys of a job's configuration that decide its line images.
-fn settings(config: &JobConfig) -> Map<String, Value> {
+pub(super) fn settings(config: &JobConfig) -> Map<String, Value> {
     let keys = [
         ("k_factor", json!(config.k_factor)),
         ("bbox_tolerance", json!(config.bbox_tolerance)),

@@ -11,8 +11,8 @@
 //! gives the same bytes; times are in the manifests, which lie in a folder of their own.
 //!
 //! The consequence of a page's failure for its volume is decided after the run (`paged`), where it is known whether the node, the
-//! store or the page was to blame. The stages themselves (`line_detection`, `line_extraction`, `ocr`) are left with a plan and
-//! the work on one page.
+//! store or the page was to blame. The stages themselves (`line_detection`, `line_extraction`, `ocr`; `page_text`, `page_ocr`) are left with
+//! a plan and the work on one page.
 
 mod checkpoint;
 mod fetch_ahead;
@@ -24,7 +24,9 @@ mod manifests;
 mod ocr;
 mod ocr_choice;
 mod page_events;
+mod page_ocr;
 mod page_stage;
+mod page_text;
 mod paged;
 mod pipelines;
 mod publish;
@@ -50,15 +52,17 @@ use parkhang_core::domain::{
 
 pub use info::StageInfo;
 pub use manifests::ManifestFolder;
-pub use pipelines::{OCR, Pipelines, ocr_pipeline};
-pub use registry::{ModelSet, Recogniser, StageRegistry, StageServices};
-pub use table::{PipelineError, SCANS, StageDefinition, StageModels, StageTable};
+pub use pipelines::{OCR, PAGE_OCR, Pipelines, ocr_pipeline, page_ocr_pipeline};
+pub use registry::{LineSegmenter, ModelSet, PrintReader, Recogniser, StageRegistry, StageServices};
+pub use table::{ModelKind, PipelineError, SCANS, StageDefinition, StageModels, StageTable};
 
 /// Stages that come with the program. Whatever lists, counts or checks stages goes by this table.
 const STAGES: &[StageDefinition] = &[
     line_detection::STAGE,
     line_extraction::STAGE,
     ocr::STAGE,
+    page_text::STAGE,
+    page_ocr::STAGE,
     reduce::STAGE,
 ];
 

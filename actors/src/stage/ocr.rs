@@ -1,5 +1,7 @@
 //! The stage `ocr`: reads the text of line images.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
@@ -18,7 +20,7 @@ use super::DEVICE_INBOX;
 use super::info::StageInfo;
 use super::page_stage::{PageStage, PlannedPage, VolumeRun};
 use super::registry::{Recogniser, StageServices};
-use super::table::{StageDefinition, StageModels};
+use super::table::{ModelKind, StageDefinition, StageModels};
 use crate::inference::{DeviceStatus, Inference, LineRecognition};
 use crate::runner::CpuPool;
 use parkhang_core::domain::{
@@ -33,9 +35,9 @@ use parkhang_store::storage::{ArtifactKey, get_many};
 pub(super) const STAGE: StageDefinition = StageDefinition {
     name: "ocr",
     hardware: Hardware::Gpu,
-    models: StageModels::Choice,
+    models: StageModels::Choice(ModelKind::Recogniser),
     settings,
-    reads: &[LineDetectionRow::TABLE, LineImageRow::TABLE],
+    reads: &[&[LineDetectionRow::TABLE, LineImageRow::TABLE]],
     writes: &[TableSchema::of::<OcrResultRow>()],
     build: |services| Ok(services.paged(STAGE, Ocr::new(services)?)),
 };
@@ -115,6 +117,22 @@ struct PreparedPage {
     batches: Vec<(LineBatch, Vec<usize>)>,
 }
 
+impl PreparedPage {
+    fn new(lines: Vec<Option<PreparedLine>>, preprocessing: Preprocessing, limits: BatchLimits) -> Self {
+        let (places, prepared): (Vec<usize>, Vec<PreparedLine>) = lines
+            .iter()
+            .enumerate()
+            .filter_map(|(place, line)| Some((place, line.clone()?)))
+            .unzip();
+        let batches = preprocessing
+            .batch(&prepared, limits)
+            .into_iter()
+            .map(|(batch, indices)| (batch, indices.into_iter().map(|index| places[index]).collect()))
+            .collect();
+        Self { lines, batches }
+    }
+}
+
 impl Reader {
     fn options(&self, config: &JobConfig) -> ReadOptions {
         let language = self.recogniser.language.clone().filter(|_| config.language_model);
@@ -144,7 +162,7 @@ impl Reader {
 }
 
 impl Ocr {
-    fn new(services: &StageServices) -> std::io::Result<Self> {
+    pub(super) fn new(services: &StageServices) -> std::io::Result<Self> {
         let recognisers = services.models.recognisers.iter();
         let readers = recognisers.map(|recogniser| Reader::new(recogniser, services));
         Ok(Self {
@@ -179,9 +197,44 @@ impl Ocr {
         reader: &Reader,
         images: Vec<(Bytes, bool)>,
     ) -> Result<Vec<LineText>, StageError> {
+        self.read(run, reader, move |preprocessing| {
+            prepare_page(&images, preprocessing)
+        })
+        .await
+    }
+
+    /// As [`read_page`](Self::read_page), of images that are decoded.
+    pub(super) async fn read_lines(
+        &self,
+        run: &VolumeRun,
+        reader: &Reader,
+        images: Arc<Vec<GrayImage>>,
+        bilevel: bool,
+    ) -> Result<Vec<LineText>, StageError> {
+        let prepare = move |preprocessing: Preprocessing| {
+            let lines = images
+                .iter()
+                .map(|image| preprocessing.prepare(&LineImage { image, bilevel }));
+            Ok(lines.collect())
+        };
+        self.read(run, reader, prepare).await
+    }
+
+    /// Reads the lines that `prepare` makes for the network.
+    async fn read(
+        &self,
+        run: &VolumeRun,
+        reader: &Reader,
+        prepare: impl FnOnce(Preprocessing) -> Result<Vec<Option<PreparedLine>>, (ErrorCategory, String)>
+        + Send
+        + 'static,
+    ) -> Result<Vec<LineText>, StageError> {
         let options = reader.options(run.config());
-        let preparation = options.clone();
-        let mut page = super::compute(&self.cpu, run, move |_| prepare_page(&images, &preparation)).await?;
+        let (preprocessing, limits) = (options.preprocessing, options.batch);
+        let mut page = super::compute(&self.cpu, run, move |_| {
+            Ok(PreparedPage::new(prepare(preprocessing)?, preprocessing, limits))
+        })
+        .await?;
         // One batch after the other: the pages in work at once are what fills the device.
         let mut answers = Vec::with_capacity(page.batches.len());
         for (batch, places) in std::mem::take(&mut page.batches) {
@@ -383,34 +436,21 @@ pub(super) fn with_depth(rows: &[LineImageRow], images: Vec<Bytes>) -> Vec<(Byte
 
 fn prepare_page(
     images: &[(Bytes, bool)],
-    options: &ReadOptions,
-) -> Result<PreparedPage, (ErrorCategory, String)> {
-    let mut lines = Vec::with_capacity(images.len());
-    for (bytes, bilevel) in images {
-        let image: GrayImage = decode_page(bytes, &DecodeLimits::default())
-            .map_err(|error| (ErrorCategory::Input, error.to_string()))?
-            .gray;
-        lines.push(options.preprocessing.prepare(&LineImage {
-            image: &image,
+    preprocessing: Preprocessing,
+) -> Result<Vec<Option<PreparedLine>>, (ErrorCategory, String)> {
+    let prepare = |(bytes, bilevel): &(Bytes, bool)| {
+        let page = decode_page(bytes, &DecodeLimits::default())
+            .map_err(|error| (ErrorCategory::Input, error.to_string()))?;
+        Ok(preprocessing.prepare(&LineImage {
+            image: &page.gray,
             bilevel: *bilevel,
-        }));
-    }
-    let (places, prepared): (Vec<usize>, Vec<PreparedLine>) = lines
-        .iter()
-        .enumerate()
-        .filter_map(|(place, line)| Some((place, line.clone()?)))
-        .unzip();
-    let batches = options
-        .preprocessing
-        .batch(&prepared, options.batch)
-        .into_iter()
-        .map(|(batch, indices)| (batch, indices.into_iter().map(|index| places[index]).collect()))
-        .collect();
-    Ok(PreparedPage { lines, batches })
+        }))
+    };
+    images.iter().map(prepare).collect()
 }
 
 /// The keys of a job's configuration that decide its text.
-fn settings(config: &JobConfig) -> Map<String, Value> {
+pub(super) fn settings(config: &JobConfig) -> Map<String, Value> {
     let keys = [
         ("encoding", json!(config.encoding)),
         ("decoder", json!(config.decoder)),

@@ -4,25 +4,37 @@ use std::collections::BTreeMap;
 
 use parkhang_core::domain::{Pipeline, StageName};
 
-use super::table::{PipelineError, StageTable};
-use super::{line_detection, line_extraction, ocr, reduce};
+use super::table::{PipelineError, StageDefinition, StageTable};
+use super::{line_detection, line_extraction, ocr, page_ocr, page_text, reduce};
 
 /// Name of the pipeline of a job that names none.
 pub const OCR: &str = "ocr";
 
+/// Name of the pipeline that gives pages of any print, and of PDFs, their words with boxes.
+pub const PAGE_OCR: &str = "page_ocr";
+
 /// The stages of the pipeline [`OCR`], from scans to text.
-#[expect(
-    clippy::expect_used,
-    reason = "four different stages are a pipeline, which a test checks"
-)]
 pub fn ocr_pipeline() -> Pipeline {
-    let stages = [
+    pipeline(&[
         line_detection::STAGE,
         line_extraction::STAGE,
         ocr::STAGE,
         reduce::STAGE,
-    ];
-    Pipeline::new(stages.map(|stage| stage.name()).to_vec()).expect("the stages differ")
+    ])
+}
+
+/// The stages of the pipeline [`PAGE_OCR`], from pages to words.
+pub fn page_ocr_pipeline() -> Pipeline {
+    pipeline(&[page_text::STAGE, page_ocr::STAGE, reduce::STAGE])
+}
+
+#[expect(
+    clippy::expect_used,
+    reason = "a built-in pipeline has stages, all of them different, which a test checks"
+)]
+fn pipeline(stages: &[StageDefinition]) -> Pipeline {
+    let names = stages.iter().map(StageDefinition::name);
+    Pipeline::new(names.collect()).expect("the stages differ")
 }
 
 /// Pipelines by name.
@@ -32,7 +44,10 @@ pub struct Pipelines(BTreeMap<String, Pipeline>);
 impl Pipelines {
     /// The pipelines that come with the program.
     pub fn built_in() -> Self {
-        Self(BTreeMap::from([(OCR.to_owned(), ocr_pipeline())]))
+        Self(BTreeMap::from([
+            (OCR.to_owned(), ocr_pipeline()),
+            (PAGE_OCR.to_owned(), page_ocr_pipeline()),
+        ]))
     }
 
     /// Adds a pipeline of stages of the table.
@@ -101,7 +116,7 @@ mod tests {
         assert_eq!(pipelines.get(OCR), Ok(&ocr_pipeline()));
         assert_eq!(
             pipelines.get("line").unwrap_err().to_string(),
-            "there is no pipeline line (did you mean lines?); the pipelines are lines, ocr"
+            "there is no pipeline line (did you mean lines?); the pipelines are lines, ocr, page_ocr"
         );
         for (name, stages, message) in [
             (

@@ -1,4 +1,5 @@
-//! The stage `reduce`: sums up the Parquet files of a volume as its results in the database. It writes no artifact.
+//! The stage `reduce`: sums up the Parquet files of a volume as its results in the database, whichever of the pipelines made them. It
+//! writes no artifact.
 
 use std::sync::Arc;
 
@@ -14,7 +15,8 @@ use parkhang_core::domain::{
 use parkhang_core::policy::forecast::MadeWith;
 use parkhang_core::policy::percentile::percentile;
 use parkhang_store::artifact::{
-    ArtifactError, ArtifactRow, LineDetectionRow, OcrResultRow, VolumeLayout, failed_pages, read_table,
+    ArtifactError, ArtifactRow, LineDetectionRow, OcrResultRow, PageTextRow, VolumeLayout, WordRow,
+    failed_pages, read_table,
 };
 use parkhang_store::storage::ArtifactStore;
 
@@ -23,7 +25,10 @@ pub(super) const STAGE: StageDefinition = StageDefinition {
     hardware: Hardware::Cpu,
     models: StageModels::None,
     settings: |_| Map::new(),
-    reads: &[LineDetectionRow::TABLE, OcrResultRow::TABLE],
+    reads: &[
+        &[LineDetectionRow::TABLE, OcrResultRow::TABLE],
+        &[PageTextRow::TABLE, WordRow::TABLE],
+    ],
     writes: &[],
     build: |services| {
         Ok(Arc::new(Reduce {
@@ -63,10 +68,11 @@ impl StageLogic for Reduce {
         context.progress.started(1);
         let layout = VolumeLayout::of(&context.assignment);
         let verdict = match self.reduce(&layout).await {
-            Ok(results) => StageVerdict::Succeeded(StageReport {
+            Ok((results, broken)) => StageVerdict::Succeeded(StageReport {
                 metrics: json!({
                     "lines": results.total_lines,
                     "characters": results.total_characters,
+                    "broken_pages": broken,
                     "made_with": MadeWith::default(),
                 }),
                 fingerprint: None,
@@ -85,8 +91,21 @@ impl StageLogic for Reduce {
 }
 
 impl Reduce {
-    async fn reduce(&self, layout: &VolumeLayout) -> Result<VolumeResults, ArtifactError> {
+    /// The results, and the numbers of the pages whose own text is missing or wrong, from 1; `None` for volumes of scans.
+    async fn reduce(
+        &self,
+        layout: &VolumeLayout,
+    ) -> Result<(VolumeResults, Option<Vec<i32>>), ArtifactError> {
         let store = self.store.as_ref();
+        if store.head(&layout.words()).await?.is_some() {
+            let pages = read_table::<PageTextRow>(store, &layout.page_text()).await?.rows;
+            let words = read_table::<WordRow>(store, &layout.words()).await?.rows;
+            let errors = failed_pages(store, layout, &self.stages).await?;
+            return Ok((
+                results_of_words(&pages, &words, errors.len()),
+                Some(broken(&pages)),
+            ));
+        }
         let pages = read_table::<LineDetectionRow>(store, &layout.line_detection())
             .await?
             .rows;
@@ -94,36 +113,126 @@ impl Reduce {
             .await?
             .rows;
         let errors = failed_pages(store, layout, &self.stages).await?;
-        Ok(results(&pages, &lines, errors.len()))
+        Ok((results(&pages, &lines, errors.len()), None))
+    }
+}
+
+/// Numbers of the pages whose pictures say what their text does not.
+fn broken(pages: &[PageTextRow]) -> Vec<i32> {
+    let broken = pages.iter().filter(|page| page.verdict.needs_reading());
+    broken.map(|page| page.page_index.saturating_add(1)).collect()
+}
+
+/// Sums up a volume of words. Words that the file of a page holds have no confidence, and do not count for it.
+fn results_of_words(pages: &[PageTextRow], words: &[WordRow], errors: usize) -> VolumeResults {
+    let lines = words.chunk_by(|one, next| (one.page, one.line) == (next.page, next.line));
+    VolumeResults {
+        total_images: count(pages.len()),
+        total_lines: count(lines.count()),
+        total_characters: count(words.iter().map(|word| word.text.chars().count()).sum()),
+        nb_errors: count(errors),
+        ..of_confidences(words.iter().filter_map(|word| word.confidence))
     }
 }
 
 /// Sums up the volume. The duration stays 0: the orchestrator fills it in, which knows when each stage ran.
 fn results(pages: &[LineDetectionRow], lines: &[OcrResultRow], errors: usize) -> VolumeResults {
-    let count = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
-    let confidences: Vec<f64> = lines.iter().map(|line| f64::from(line.confidence)).collect();
-    let of_lines = |value: f64| (!confidences.is_empty()).then_some(value as f32);
     VolumeResults {
         total_images: count(pages.len()),
         total_lines: count(lines.len()),
         total_characters: count(lines.iter().map(|line| line.text.chars().count()).sum()),
-        processing_duration_ms: 0.0,
         dewarping_applied_count: count(pages.iter().filter(|page| page.dewarping_applied).count()),
         nb_errors: count(errors),
-        confidence_mean: of_lines(confidences.iter().sum::<f64>() / confidences.len() as f64),
-        confidence_p10: of_lines(percentile(&confidences, 10.0)),
-        confidence_p50: of_lines(percentile(&confidences, 50.0)),
-        confidence_p90: of_lines(percentile(&confidences, 90.0)),
+        ..of_confidences(lines.iter().map(|line| line.confidence))
     }
+}
+
+/// Results that have the spread of confidences and nothing else.
+fn of_confidences(confidences: impl Iterator<Item = f32>) -> VolumeResults {
+    let confidences: Vec<f64> = confidences.map(f64::from).collect();
+    let of_all = |value: f64| (!confidences.is_empty()).then_some(value as f32);
+    VolumeResults {
+        confidence_mean: of_all(confidences.iter().sum::<f64>() / confidences.len() as f64),
+        confidence_p10: of_all(percentile(&confidences, 10.0)),
+        confidence_p50: of_all(percentile(&confidences, 50.0)),
+        confidence_p90: of_all(percentile(&confidences, 90.0)),
+        ..VolumeResults::default()
+    }
+}
+
+fn count(count: usize) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use parkhang_store::artifact::{TextVerdict, WordSource};
 
     #[test]
     fn a_volume_without_lines_has_no_confidence() {
         let results = results(&[], &[], 3);
         assert_eq!((results.nb_errors, results.confidence_mean), (3, None));
+    }
+
+    fn page(index: i32, verdict: TextVerdict) -> PageTextRow {
+        PageTextRow {
+            image_name: format!("page_{}", index + 1),
+            page_index: index,
+            source_name: format!("page_{}", index + 1),
+            width: 595.0,
+            height: 842.0,
+            rotation: 0,
+            dpi: 72.0,
+            verdict,
+            score: 1.0,
+            reason: String::new(),
+            words: Vec::new(),
+        }
+    }
+
+    fn word(page: i32, line: i32, text: &str, confidence: Option<f32>) -> WordRow {
+        WordRow {
+            image_name: format!("page_{page}"),
+            page_index: page - 1,
+            page,
+            word_index: 0,
+            text: text.to_owned(),
+            bbox_x0: 0.0,
+            bbox_y0: 0.0,
+            bbox_x1: 1.0,
+            bbox_y1: 1.0,
+            confidence,
+            line,
+            source: confidence.map_or(WordSource::TextLayer, |_| WordSource::Ocr),
+            engine: String::new(),
+        }
+    }
+
+    #[test]
+    fn a_volume_of_words_names_its_broken_pages() {
+        let pages = [
+            page(0, TextVerdict::Good),
+            page(1, TextVerdict::Broken),
+            page(2, TextVerdict::None),
+        ];
+        let words = [
+            word(1, 0, "to", None),
+            word(1, 0, "be", None),
+            word(2, 0, "or", Some(0.5)),
+            word(2, 1, "not", Some(1.0)),
+        ];
+        let results = results_of_words(&pages, &words, 1);
+        assert_eq!(
+            (
+                results.total_images,
+                results.total_lines,
+                results.total_characters,
+                results.nb_errors
+            ),
+            (3, 3, 9, 1)
+        );
+        assert_eq!(results.confidence_mean, Some(0.75), "of words that were read");
+        assert_eq!(broken(&pages), [2, 3]);
     }
 }

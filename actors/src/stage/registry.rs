@@ -1,11 +1,13 @@
 //! The stages of a node, built from the table and what the node has loaded.
 
+use std::io;
 use std::sync::Arc;
 
 use parkhang_models::inference::{Recognizer, Segmenter};
 use parkhang_models::recognition::charset::Charset;
 use parkhang_models::recognition::language::LanguageModel;
 use parkhang_models::recognition::line_image::Preprocessing;
+use parkhang_words::PrintModels;
 
 use super::StageLogic;
 use super::manifests::ManifestFolder;
@@ -20,17 +22,67 @@ use parkhang_store::artifact::ModelRef;
 use parkhang_store::pages::PageSource;
 use parkhang_store::storage::ArtifactStore;
 
-/// The networks of a node, loaded once per process.
+/// The networks of a node, loaded once per process: those that its stages need.
 #[derive(Debug, Clone)]
 pub struct ModelSet {
-    pub segmenter: Arc<dyn Segmenter>,
-    /// Probability above which a pixel belongs to a line.
-    pub line_threshold: f32,
-    pub segmenter_ref: ModelRef,
-    /// At least one. Of several, each volume is read by the one that is surest of its first pages.
+    pub segmenter: Option<LineSegmenter>,
+    /// Of several, each volume is read by the one that is surest of its first pages.
     pub recognisers: Vec<Recogniser>,
+    pub print: Option<PrintReader>,
     /// Where the networks are, as `--device` names it.
     pub device: String,
+}
+
+impl ModelSet {
+    /// The network that finds lines.
+    ///
+    /// # Errors
+    ///
+    /// When it has not been loaded.
+    pub fn segmenter(&self) -> io::Result<&LineSegmenter> {
+        self.segmenter
+            .as_ref()
+            .ok_or_else(|| not_loaded("line segmenter"))
+    }
+
+    /// The networks that read print.
+    ///
+    /// # Errors
+    ///
+    /// When they have not been loaded.
+    pub fn print(&self) -> io::Result<&PrintReader> {
+        self.print
+            .as_ref()
+            .ok_or_else(|| not_loaded("model that reads print"))
+    }
+
+    /// All models, in the order in which commands name them.
+    pub fn references(&self) -> impl Iterator<Item = &ModelRef> {
+        let recognisers = self.recognisers.iter().map(|recogniser| &recogniser.model);
+        let segmenter = self.segmenter.iter().map(|segmenter| &segmenter.model);
+        let print = self.print.iter().map(|print| &print.model);
+        segmenter.chain(recognisers).chain(print)
+    }
+}
+
+fn not_loaded(model: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::NotFound, format!("no {model} is loaded"))
+}
+
+/// A network that finds lines.
+#[derive(Debug, Clone)]
+pub struct LineSegmenter {
+    pub network: Arc<dyn Segmenter>,
+    /// Probability above which a pixel belongs to a line.
+    pub threshold: f32,
+    pub model: ModelRef,
+}
+
+/// The networks that find and read print.
+#[derive(Debug, Clone)]
+pub struct PrintReader {
+    pub networks: PrintModels,
+    pub model: ModelRef,
 }
 
 /// A network that reads lines, and what it takes to make text of its answers.
@@ -95,8 +147,8 @@ impl StageRegistry {
     ///
     /// # Errors
     ///
-    /// When the system gives no thread for a network.
-    pub fn new(services: &StageServices) -> std::io::Result<Self> {
+    /// When the system gives no thread for a network, or the models of a stage are not loaded.
+    pub fn new(services: &StageServices) -> io::Result<Self> {
         Self::restricted(services, |_| true)
     }
 
@@ -105,9 +157,9 @@ impl StageRegistry {
     /// # Errors
     ///
     /// Those of [`new`](Self::new).
-    pub fn restricted(services: &StageServices, runs: impl Fn(&StageName) -> bool) -> std::io::Result<Self> {
+    pub fn restricted(services: &StageServices, runs: impl Fn(&StageName) -> bool) -> io::Result<Self> {
         let rows = services.stages.stages().iter().filter(|row| runs(&row.name()));
-        let stages: std::io::Result<_> = rows.map(|row| (row.build)(services)).collect();
+        let stages: io::Result<_> = rows.map(|row| (row.build)(services)).collect();
         Ok(Self::of(stages?))
     }
 

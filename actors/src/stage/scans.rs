@@ -38,7 +38,7 @@ pub(super) async fn plan_scans(
         let input_hash = match &page.version {
             Some(version) => Digest::of_parts([version, &page.name]),
             None => match read.next().await {
-                Some((_, Ok(bytes))) => super::compute(cpu, run, move |_| Ok(Digest::of(&bytes))).await?,
+                Some((_, Ok(scan))) => super::compute(cpu, run, move |_| Ok(scan.digest())).await?,
                 // The page is planned all the same: it fails as an item, with its retries, and does not fail the volume.
                 Some((_, Err(error))) => Digest::of(error.to_string().as_bytes()),
                 // There is one read for each page without a version, so they do not run out before the

@@ -21,10 +21,32 @@ pub const SCANS: &str = "scans";
 pub enum StageModels {
     /// The stage has no network.
     None,
-    /// Each volume is done with all that its node has loaded.
-    All,
-    /// Each volume is done with one of those that its node has loaded.
-    Choice,
+    /// Each volume is done with all that its node has loaded of these kinds.
+    All(&'static [ModelKind]),
+    /// Each volume is done with one of those that its node has loaded of this kind.
+    Choice(ModelKind),
+}
+
+/// Purpose of a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ModelKind {
+    /// It finds lines of Tibetan.
+    Segmenter,
+    /// It reads lines of Tibetan.
+    Recogniser,
+    /// It finds and reads print of other scripts.
+    Print,
+}
+
+impl StageModels {
+    /// Kinds of models that a node has to load for the stage.
+    pub fn kinds(&self) -> &[ModelKind] {
+        match self {
+            Self::None => &[],
+            Self::All(kinds) => kinds,
+            Self::Choice(kind) => std::slice::from_ref(kind),
+        }
+    }
 }
 
 /// Row of the stage table.
@@ -36,8 +58,8 @@ pub struct StageDefinition {
     pub models: StageModels,
     /// Part of a job's configuration that decides the results, by key, beside the models.
     pub settings: fn(&JobConfig) -> Map<String, Value>,
-    /// Names of the tables that the stage reads, and [`SCANS`] if it reads those.
-    pub reads: &'static [&'static str],
+    /// Names of the tables that the stage reads, and [`SCANS`] if it reads those. Of several sets any one is enough.
+    pub reads: &'static [&'static [&'static str]],
     /// Tables that the stage writes; none for a stage that takes a volume as a whole.
     pub writes: &'static [TableSchema],
     /// Constructor of the logic, called once per process.
@@ -55,7 +77,7 @@ impl StageDefinition {
 
     /// True if the stage begins from the scans of a volume.
     pub fn has_scans(&self) -> bool {
-        self.reads.contains(&SCANS)
+        self.reads.iter().any(|set| set.contains(&SCANS))
     }
 
     /// True if the stage goes page by page.
@@ -105,6 +127,16 @@ impl fmt::Debug for StageTable {
             .entries(self.0.iter().map(|stage| stage.name))
             .finish()
     }
+}
+
+/// First table that is missing from the set which lacks the fewest; `None` where a set is complete.
+fn missing(sets: &[&[&'static str]], written: &BTreeSet<&str>) -> Option<&'static str> {
+    let absent = |set: &&[&'static str]| -> Vec<&'static str> {
+        let tables = set.iter().filter(|table| !written.contains(*table));
+        tables.copied().collect()
+    };
+    let fewest = sets.iter().map(absent).min_by_key(Vec::len)?;
+    fewest.first().copied()
 }
 
 impl StageTable {
@@ -176,10 +208,10 @@ impl StageTable {
         for name in names {
             let name = name.as_ref();
             let stage = self.named(name)?;
-            if let Some(table) = stage.reads.iter().find(|table| !written.contains(*table)) {
+            if let Some(table) = missing(stage.reads, &written) {
                 return Err(PipelineError::MissingTable {
                     stage: name.to_owned(),
-                    table: (*table).to_owned(),
+                    table: table.to_owned(),
                     writers: self.writers(table),
                 });
             }

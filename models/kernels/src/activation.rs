@@ -1,10 +1,137 @@
 //! Activation functions, which follow a convolution.
 
+use pulp::Simd;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Activation {
     None,
     Relu,
     Sigmoid,
+    /// `x * (1 + erf(x / sqrt 2)) / 2`, exactly and not by way of a hyperbolic tangent.
+    Gelu,
+    /// `x / 6 + 1 / 2`, between 0 and 1.
+    HardSigmoid,
+    /// The value times its hard sigmoid.
+    HardSwish,
+    /// The value times its sigmoid.
+    Swish,
+}
+
+impl Activation {
+    /// Whether [`apply`](Self::apply) computes it in vectors; the others are plain loops, which the compiler vectorises.
+    #[inline(always)]
+    pub(crate) fn in_vectors(self) -> bool {
+        !matches!(self, Self::Sigmoid | Self::Swish)
+    }
+
+    /// The function of each lane; that of a plain loop where the function is none of [`in_vectors`](Self::in_vectors).
+    #[inline(always)]
+    pub(crate) fn apply<S: Simd, const N: usize>(self, simd: S, values: &mut [S::f32s; N]) {
+        match self {
+            Self::None | Self::Sigmoid | Self::Swish => {}
+            Self::Relu => {
+                let zero = simd.splat_f32s(0.0);
+                for value in values {
+                    *value = simd.max_f32s(*value, zero);
+                }
+            }
+            Self::Gelu => {
+                for value in values {
+                    *value = gelu_vector(simd, *value);
+                }
+            }
+            Self::HardSigmoid => {
+                for value in values {
+                    *value = hard_sigmoid_vector(simd, *value);
+                }
+            }
+            Self::HardSwish => {
+                for value in values {
+                    *value = simd.mul_f32s(*value, hard_sigmoid_vector(simd, *value));
+                }
+            }
+        }
+    }
+
+    /// The function of each value.
+    #[inline(always)]
+    pub(crate) fn of_each(self, values: &mut [f32]) {
+        match self {
+            Self::None => {}
+            Self::Relu => values.iter_mut().for_each(|value| *value = value.max(0.0)),
+            Self::Sigmoid => values.iter_mut().for_each(|value| *value = sigmoid(*value)),
+            Self::Gelu => values.iter_mut().for_each(|value| *value = gelu(*value)),
+            Self::HardSigmoid => values.iter_mut().for_each(|value| *value = hard_sigmoid(*value)),
+            Self::HardSwish => values.iter_mut().for_each(|value| *value *= hard_sigmoid(*value)),
+            Self::Swish => values.iter_mut().for_each(|value| *value *= sigmoid(*value)),
+        }
+    }
+}
+
+/// Numerator of the error function, from its highest power; with [`ERF_BELOW`] that of Eigen's `erf`, a rational approximation
+/// in the square of the argument.
+const ERF_ABOVE: [f32; 7] = [
+    -2.726_142_2e-10,
+    2.770_681_5e-8,
+    -2.101_024e-6,
+    -5.692_506_5e-5,
+    -7.349_906e-4,
+    -2.954_6e-3,
+    -1.609_603_3e-2,
+];
+const ERF_BELOW: [f32; 5] = [
+    -1.456_607_2e-5,
+    -2.133_740_5e-4,
+    -1.682_827e-3,
+    -7.373_329e-3,
+    -1.426_473_9e-2,
+];
+/// Argument from which the error function is 1 in single precision.
+const ERF_ONE: f32 = 4.0;
+
+#[inline(always)]
+pub(crate) fn gelu(value: f32) -> f32 {
+    let argument = (value * std::f32::consts::FRAC_1_SQRT_2).clamp(-ERF_ONE, ERF_ONE);
+    let square = argument * argument;
+    let (mut above, mut below) = (ERF_ABOVE[0], ERF_BELOW[0]);
+    for &coefficient in &ERF_ABOVE[1..] {
+        above = above * square + coefficient;
+    }
+    for &coefficient in &ERF_BELOW[1..] {
+        below = below * square + coefficient;
+    }
+    let half = 0.5 * value;
+    half + half * (argument * above / below)
+}
+
+#[inline(always)]
+fn gelu_vector<S: Simd>(simd: S, value: S::f32s) -> S::f32s {
+    let splat = |number| simd.splat_f32s(number);
+    let argument = simd.mul_f32s(value, splat(std::f32::consts::FRAC_1_SQRT_2));
+    let argument = simd.min_f32s(simd.max_f32s(argument, splat(-ERF_ONE)), splat(ERF_ONE));
+    let square = simd.mul_f32s(argument, argument);
+    let (mut above, mut below) = (splat(ERF_ABOVE[0]), splat(ERF_BELOW[0]));
+    for &coefficient in &ERF_ABOVE[1..] {
+        above = simd.mul_add_e_f32s(above, square, splat(coefficient));
+    }
+    for &coefficient in &ERF_BELOW[1..] {
+        below = simd.mul_add_e_f32s(below, square, splat(coefficient));
+    }
+    let half = simd.mul_f32s(splat(0.5), value);
+    let erf = simd.div_f32s(simd.mul_f32s(argument, above), below);
+    simd.mul_add_e_f32s(half, erf, half)
+}
+
+#[inline(always)]
+fn hard_sigmoid(value: f32) -> f32 {
+    (value / 6.0 + 0.5).clamp(0.0, 1.0)
+}
+
+#[inline(always)]
+fn hard_sigmoid_vector<S: Simd>(simd: S, value: S::f32s) -> S::f32s {
+    let splat = |number| simd.splat_f32s(number);
+    let line = simd.mul_add_e_f32s(value, splat(1.0 / 6.0), splat(0.5));
+    simd.min_f32s(simd.max_f32s(line, splat(0.0)), splat(1.0))
 }
 
 #[inline(always)]
@@ -20,7 +147,7 @@ pub(crate) fn tanh(value: f32) -> f32 {
 /// The exponential without branches or calls, so that loops over it become vectors; right to 2 units in the last place, and
 /// bounded where the true value leaves the range.
 #[inline(always)]
-fn exp(value: f32) -> f32 {
+pub(crate) fn exp(value: f32) -> f32 {
     /// Adding it rounds to a whole number, which is then in the low bits.
     const ROUND: f32 = 12_582_912.0;
     /// ln 2 in two parts; the first has so few digits that small multiples of it are exact.
@@ -57,6 +184,19 @@ mod tests {
                 (sigmoid(value) - expected / (1.0 + expected)).abs() < 3e-7,
                 "{value}"
             );
+        }
+        let gelus = [
+            (-6.0, 0.0),
+            (-1.0, -0.158_655_26),
+            (-0.5, -0.154_268_77),
+            (0.0, 0.0),
+            (0.25, 0.149_676_2),
+            (1.0, 0.841_344_7),
+            (3.0, 2.995_950_3),
+            (20.0, 20.0),
+        ];
+        for (value, expected) in gelus {
+            assert!((gelu(value) - expected).abs() < 2e-6, "{value} {}", gelu(value));
         }
         assert_eq!((sigmoid(-1e30), sigmoid(1e30)), (1.0 / (1.0 + exp(88.0)), 1.0));
     }

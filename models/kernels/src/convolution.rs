@@ -11,6 +11,8 @@ pub struct Conv2dShape {
     pub stride: [usize; 2],
     pub dilation: [usize; 2],
     pub padding: [usize; 2],
+    /// Zeros after the last row and column besides those of `padding`, for kernels of an even size.
+    pub after: [usize; 2],
     pub groups: usize,
     /// `true` where a file holds the weight of a one-dimensional convolution, without the kernel's one row.
     pub stored_flat: bool,
@@ -26,6 +28,7 @@ impl Conv2dShape {
             stride,
             dilation: [1, 1],
             padding: [kernel / 2; 2],
+            after: [0, 0],
             groups: 1,
             stored_flat: false,
         }
@@ -34,6 +37,17 @@ impl Conv2dShape {
     /// A convolution of single pixels.
     pub fn pointwise(inputs: usize, outputs: usize) -> Self {
         Self::square(inputs, outputs, 1, [1, 1])
+    }
+
+    /// A square kernel of an even size that keeps the size of the map: it sees one row and column more after its pixel than
+    /// before.
+    pub fn even(inputs: usize, outputs: usize, kernel: usize) -> Self {
+        let before = (kernel - 1) / 2;
+        Self {
+            padding: [before; 2],
+            after: [kernel - 1 - 2 * before; 2],
+            ..Self::square(inputs, outputs, kernel, [1, 1])
+        }
     }
 
     /// Patches, kernel and stride alike: the input is cut into patches.
@@ -64,6 +78,11 @@ impl Conv2dShape {
             padding: self.kernel.map(|kernel| dilation * (kernel / 2)),
             ..self
         }
+    }
+
+    /// This shape with a stride, in rows and columns.
+    pub fn with_stride(self, stride: [usize; 2]) -> Self {
+        Self { stride, ..self }
     }
 
     /// A depthwise convolution, each channel by itself; keeps the size.

@@ -22,15 +22,15 @@ pub(crate) enum Shift<'a> {
 
 /// Loader that builds layers on one device out of one weights file.
 #[derive(Debug)]
-pub(crate) struct LayerLoader<'a> {
-    pub(crate) tensors: WeightTensors<'a>,
+pub struct LayerLoader<'a> {
+    pub tensors: WeightTensors<'a>,
     device: &'a Device,
     precision: Precision,
 }
 
 impl<'a> LayerLoader<'a> {
     /// A loader of full precision.
-    pub(crate) fn new(tensors: WeightTensors<'a>, device: &'a Device) -> Self {
+    pub fn new(tensors: WeightTensors<'a>, device: &'a Device) -> Self {
         Self {
             tensors,
             device,
@@ -107,7 +107,10 @@ impl<'a> LayerLoader<'a> {
 
     /// The convolution or linear layer `name` of another program, which may have a bias, a norm, or both; the norm is folded
     /// in.
-    pub(crate) fn imported(
+    ///
+    /// # Errors
+    /// [`WeightsError`] for a tensor that is not there or of another shape.
+    pub fn imported(
         &mut self,
         name: &str,
         norm: Option<&str>,

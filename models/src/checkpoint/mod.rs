@@ -13,11 +13,11 @@
 //! checked before anything of that size is allocated.
 
 mod error;
-pub(crate) mod layers;
+pub mod layers;
 mod names;
 mod onnx;
 mod pytorch;
-pub(crate) mod tensors;
+pub mod tensors;
 #[cfg(test)]
 mod tests;
 
@@ -26,7 +26,8 @@ use std::io::Read;
 use std::path::Path;
 
 pub use error::WeightsError;
-pub(crate) use names::{LayerKind, Slot};
+pub(crate) use names::LayerKind;
+pub use names::Slot;
 pub(crate) use onnx::OnnxGraph;
 
 use sha2::{Digest, Sha256};
@@ -38,22 +39,33 @@ const MAX_FILE_BYTES: u64 = 2 << 30;
 
 /// A tensor in host memory, row-major.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct HostTensor {
-    pub(crate) shape: Vec<usize>,
-    pub(crate) values: Vec<f32>,
+pub struct HostTensor {
+    pub shape: Vec<usize>,
+    pub values: Vec<f32>,
 }
 
 /// Tensors of one layer, by the last part of their names.
 pub(crate) type LayerTensors = Vec<(String, HostTensor)>;
 
 /// The tensors of a network under the names of its PyTorch modules.
-pub(crate) type StateDict = BTreeMap<String, HostTensor>;
+pub type StateDict = BTreeMap<String, HostTensor>;
 
 /// A file of weights that another program wrote.
 #[derive(Debug, Clone)]
 pub(crate) enum Checkpoint {
     Onnx(OnnxGraph),
     PyTorch(StateDict),
+}
+
+/// The tensors of the ONNX file `path` under the names of `slots`, the layers of a network in the order in which it uses them.
+/// `operators` are those refused elsewhere, which this network has and computes.
+///
+/// # Errors
+/// [`WeightsError`] for a file that is no graph of such layers.
+pub fn import_onnx(path: &Path, slots: &[Slot], operators: &[&str]) -> Result<StateDict, WeightsError> {
+    refuse_pointer(path)?;
+    let graph = OnnxGraph::open(path)?;
+    names::assign(graph.label(), graph.layers(operators)?, slots)
 }
 
 impl Checkpoint {
@@ -81,7 +93,7 @@ impl Checkpoint {
     /// The tensors under the names of `slots`, the layers of the network in the order in which it uses them.
     pub(crate) fn state_dict(&self, slots: &[Slot]) -> Result<StateDict, WeightsError> {
         match self {
-            Self::Onnx(graph) => names::assign(graph.label(), graph.layers()?, slots),
+            Self::Onnx(graph) => names::assign(graph.label(), graph.layers(&[])?, slots),
             Self::PyTorch(tensors) => Ok(names::without_prefix(tensors, slots)),
         }
     }

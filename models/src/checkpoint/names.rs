@@ -10,11 +10,15 @@ pub(crate) enum LayerKind {
     Convolution,
     Linear,
     Lstm,
+    /// A convolution that enlarges; its weight is `[inputs, outputs, rows, columns]`.
+    Transposed,
+    /// A norm over channels, with `weight` and `bias`.
+    LayerNorm,
 }
 
 /// A layer that a network has, by its path in PyTorch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Slot {
+pub struct Slot {
     kind: LayerKind,
     path: String,
     /// Path of the batch norm behind it.
@@ -22,7 +26,7 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    pub(crate) fn convolution(path: impl Into<String>) -> Self {
+    pub fn convolution(path: impl Into<String>) -> Self {
         Self {
             kind: LayerKind::Convolution,
             path: path.into(),
@@ -30,16 +34,30 @@ impl Slot {
         }
     }
 
-    pub(crate) fn normed(path: impl Into<String>, norm: impl Into<String>) -> Self {
+    pub fn normed(path: impl Into<String>, norm: impl Into<String>) -> Self {
         Self {
             norm: Some(norm.into()),
             ..Self::convolution(path)
         }
     }
 
-    pub(crate) fn linear(path: impl Into<String>) -> Self {
+    pub fn linear(path: impl Into<String>) -> Self {
         Self {
             kind: LayerKind::Linear,
+            ..Self::convolution(path)
+        }
+    }
+
+    pub fn transposed(path: impl Into<String>) -> Self {
+        Self {
+            kind: LayerKind::Transposed,
+            ..Self::convolution(path)
+        }
+    }
+
+    pub fn layer_norm(path: impl Into<String>) -> Self {
+        Self {
+            kind: LayerKind::LayerNorm,
             ..Self::convolution(path)
         }
     }

@@ -14,7 +14,7 @@ const IGNORED_SUFFIX: &str = ".num_batches_tracked";
 /// The tensors of one weights file. Layers take what they need by name; [`finish`](Self::finish) then makes sure that
 /// nothing is left, so that a file of another network cannot pass for this one.
 #[derive(Debug)]
-pub(crate) struct WeightTensors<'a> {
+pub struct WeightTensors<'a> {
     /// Name of the file, for errors.
     file: String,
     tensors: BTreeMap<String, Stored<'a>>,
@@ -37,7 +37,11 @@ impl Stored<'_> {
 }
 
 impl<'a> WeightTensors<'a> {
-    pub(crate) fn parse(file: &str, bytes: &'a [u8]) -> Result<Self, WeightsError> {
+    /// The tensors of a `.safetensors` file; `file` names it in errors.
+    ///
+    /// # Errors
+    /// [`WeightsError::NotSafetensors`].
+    pub fn parse(file: &str, bytes: &'a [u8]) -> Result<Self, WeightsError> {
         let parsed = SafeTensors::deserialize(bytes).map_err(|source| WeightsError::NotSafetensors {
             file: file.to_owned(),
             source,
@@ -55,7 +59,7 @@ impl<'a> WeightTensors<'a> {
     }
 
     /// The tensors of another program.
-    pub(crate) fn imported(file: &str, tensors: StateDict) -> Self {
+    pub fn imported(file: &str, tensors: StateDict) -> Self {
         Self {
             file: file.to_owned(),
             tensors: tensors
@@ -103,11 +107,10 @@ impl<'a> WeightTensors<'a> {
     }
 
     /// Removes the tensor `key` and returns its values, row-major.
-    pub(crate) fn take<const D: usize>(
-        &mut self,
-        key: &str,
-        shape: [usize; D],
-    ) -> Result<Vec<f32>, WeightsError> {
+    ///
+    /// # Errors
+    /// [`WeightsError`] for a tensor that is not there, or of another shape or type.
+    pub fn take<const D: usize>(&mut self, key: &str, shape: [usize; D]) -> Result<Vec<f32>, WeightsError> {
         let Some(stored) = self.tensors.remove(key) else {
             return Err(self.missing(key));
         };
@@ -150,7 +153,10 @@ impl<'a> WeightTensors<'a> {
     }
 
     /// Fails if the file holds a tensor that nothing has taken.
-    pub(crate) fn finish(self) -> Result<(), WeightsError> {
+    ///
+    /// # Errors
+    /// [`WeightsError::UnexpectedTensor`].
+    pub fn finish(self) -> Result<(), WeightsError> {
         match self.tensors.into_keys().next() {
             Some(key) => Err(WeightsError::UnexpectedTensor { file: self.file, key }),
             None => Ok(()),

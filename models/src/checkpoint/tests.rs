@@ -17,7 +17,7 @@ fn open(path: &Path) -> Result<usize, WeightsError> {
     let checkpoint = Checkpoint::open(path)?;
     checkpoint.input_shape();
     match &checkpoint {
-        Checkpoint::Onnx(graph) => Ok(graph.layers()?.len()),
+        Checkpoint::Onnx(graph) => Ok(graph.layers(&[])?.len()),
         Checkpoint::PyTorch(tensors) => Ok(tensors.len()),
     }
 }

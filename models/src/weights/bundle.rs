@@ -6,7 +6,9 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use super::bdrc;
-use super::description::{FileReference, Head, Model, ModelDescription, RecognitionModel, SegmentationModel};
+use super::description::{
+    FileReference, Head, Model, ModelDescription, PrintModel, RecognitionModel, SegmentationModel,
+};
 use crate::checkpoint::tensors::WeightTensors;
 use crate::checkpoint::{StateDict, WeightsError};
 use crate::recognition::charset::Charset;
@@ -111,6 +113,10 @@ impl Bundle {
         };
         let charset = match &description.model {
             Model::Recognition(model) => checked(&model.charset)?,
+            Model::Print(model) => match &model.symbols {
+                Some(symbols) => checked(symbols)?,
+                None => Cow::Borrowed(&[][..]),
+            },
             Model::Segmentation(_) => Cow::Borrowed(&[][..]),
         };
         let ngrams = match description.language_model() {
@@ -152,7 +158,7 @@ impl Bundle {
     pub fn recognition(&self) -> Result<&RecognitionModel, WeightsError> {
         match &self.description.model {
             Model::Recognition(model) => Ok(model),
-            Model::Segmentation(_) => Err(self.wrong_kind("recognition")),
+            Model::Segmentation(_) | Model::Print(_) => Err(self.wrong_kind("recognition")),
         }
     }
 
@@ -163,8 +169,38 @@ impl Bundle {
     pub fn segmentation(&self) -> Result<&SegmentationModel, WeightsError> {
         match &self.description.model {
             Model::Segmentation(model) => Ok(model),
-            Model::Recognition(_) => Err(self.wrong_kind("segmentation")),
+            Model::Recognition(_) | Model::Print(_) => Err(self.wrong_kind("segmentation")),
         }
+    }
+
+    /// The description as a model for print, whose network is `architecture`.
+    ///
+    /// # Errors
+    /// [`WeightsError::WrongKind`] for another kind of model, [`WeightsError::UnknownArchitecture`] for another network.
+    pub fn print(&self, architecture: &'static str) -> Result<&PrintModel, WeightsError> {
+        let Model::Print(model) = &self.description.model else {
+            return Err(self.wrong_kind("print"));
+        };
+        if model.architecture.name == architecture {
+            return Ok(model);
+        }
+        Err(WeightsError::UnknownArchitecture {
+            file: self.label(Self::DESCRIPTION),
+            name: model.architecture.name.clone(),
+            known: architecture,
+        })
+    }
+
+    /// Symbols of a model for print, by their classes after the blank.
+    ///
+    /// # Errors
+    /// [`WeightsError::Invalid`] where they are no UTF-8.
+    pub fn print_symbols(&self) -> Result<Vec<String>, WeightsError> {
+        let text = std::str::from_utf8(&self.charset)
+            .map_err(|error| self.invalid("symbols", format!("are no UTF-8: {error}")))?;
+        // Not by `str::lines`: a symbol may be one that it would take for the end of a line.
+        let lines = text.strip_suffix('\n').unwrap_or(text).split('\n');
+        Ok(lines.map(str::to_owned).collect())
     }
 
     /// The charset of a head.
@@ -227,7 +263,10 @@ impl Bundle {
     }
 
     /// The weights, by name.
-    pub(crate) fn tensors(&self) -> Result<WeightTensors<'_>, WeightsError> {
+    ///
+    /// # Errors
+    /// [`WeightsError::NotSafetensors`].
+    pub fn tensors(&self) -> Result<WeightTensors<'_>, WeightsError> {
         let file = self.label(&self.description.weights.file);
         match &self.weights {
             Weights::Safetensors(bytes) => WeightTensors::parse(&file, bytes),
@@ -243,7 +282,7 @@ impl Bundle {
     pub(super) fn unknown_head(&self, head: &str) -> WeightsError {
         let known = match &self.description.model {
             Model::Recognition(model) => model.heads.iter().map(|head| head.name.clone()).collect(),
-            Model::Segmentation(_) => Vec::new(),
+            Model::Segmentation(_) | Model::Print(_) => Vec::new(),
         };
         WeightsError::UnknownHead {
             file: self.label(self.file),
@@ -252,7 +291,8 @@ impl Bundle {
         }
     }
 
-    pub(crate) fn invalid(&self, key: &'static str, problem: String) -> WeightsError {
+    /// The error of a value of the description that does not fit.
+    pub fn invalid(&self, key: &'static str, problem: String) -> WeightsError {
         WeightsError::Invalid {
             file: self.label(self.file),
             key,

@@ -30,7 +30,7 @@ impl ModelDescription {
     pub(super) fn language_model(&self) -> Option<&LanguageModelReference> {
         match &self.model {
             Model::Recognition(model) => model.language_model.as_ref(),
-            Model::Segmentation(_) => None,
+            Model::Segmentation(_) | Model::Print(_) => None,
         }
     }
 }
@@ -51,6 +51,16 @@ pub struct FileReference {
 pub enum Model {
     Segmentation(SegmentationModel),
     Recognition(RecognitionModel),
+    Print(PrintModel),
+}
+
+/// A network that takes part in reading pages of any print.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PrintModel {
+    pub architecture: Architecture,
+    /// Symbols of the classes after the blank, one a line, for a network that reads words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub symbols: Option<FileReference>,
 }
 
 /// A model that finds text lines in tiles of a binarised page.

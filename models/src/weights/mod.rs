@@ -24,7 +24,7 @@ use serde::de::DeserializeOwned;
 pub use bundle::Bundle;
 pub use description::{
     Architecture, Correction, Fault, FileReference, Head, LanguageModelReference, Model, ModelDescription,
-    RecognitionModel, SegmentationModel, TrainingData, TrainingSummary,
+    PrintModel, RecognitionModel, SegmentationModel, TrainingData, TrainingSummary,
 };
 
 pub use crate::checkpoint::WeightsError;

@@ -28,7 +28,7 @@ mod since;
 mod skipped;
 mod table;
 mod tasks;
-mod text;
+pub mod text;
 mod volumes;
 mod wait;
 mod workers;

@@ -336,6 +336,6 @@ impl Download {
     }
 }
 
-fn internal(error: impl Into<anyhow::Error>) -> Denied {
+pub(super) fn internal(error: impl Into<anyhow::Error>) -> Denied {
     Refusal::Internal(error.into()).into()
 }

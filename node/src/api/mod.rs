@@ -11,6 +11,7 @@
 
 mod answer;
 mod body;
+mod documents;
 mod events;
 mod files;
 mod openapi;

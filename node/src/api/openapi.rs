@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 use utoipa::PartialSchema;
 
 use super::answer::Problem;
+use super::documents;
 use super::files::{OFFERS, Offer};
 use super::view;
 use crate::admin::{Argument, Entry, Kind, Verb, table};
@@ -29,6 +30,9 @@ pub fn document() -> Value {
             format!("{ROOT}/jobs/{{job}}{}", offer.path),
             json!({ "get": reading(offer) }),
         );
+    }
+    for route in documents::ROUTES {
+        paths.insert(format!("{ROOT}{route}"), documents::description(route));
     }
     json!({
         "openapi": "3.1.0",
@@ -184,7 +188,7 @@ fn schema(argument: &Argument) -> Value {
 }
 
 /// Describes the responses, with `content` for success.
-fn responses(content: Value) -> Value {
+pub(super) fn responses(content: Value) -> Value {
     let problem = |text: &str| {
         let schema = json!({ "$ref": "#/components/schemas/Problem" });
         json!({ "description": text, "content": { "application/json": { "schema": schema } } })

@@ -15,6 +15,7 @@ use serde_json::{Map, Value, json};
 
 use super::answer::{Denied, json};
 use super::body::read_body;
+use super::documents;
 use super::events::{Pulse, events};
 use super::files::{OFFERS, Place, file};
 use super::openapi::document;
@@ -73,6 +74,14 @@ pub fn router(admin: Admin, tokens: Arc<Tokens>, secure: bool, node: &str) -> Ro
             file(&state, &headers, place, query.as_deref(), offer).await
         };
         router.route(&format!("{ROOT}/jobs/{{job}}{}", offer.path), get(handler))
+    });
+    let router = documents::ROUTES.iter().fold(router, |router, route| {
+        let state = state.clone();
+        let handler = move |parameters: Named, headers: HeaderMap| async move {
+            let place = named(parameters)?.into_iter().collect();
+            documents::boxes(&state, &headers, place).await
+        };
+        router.route(&format!("{ROOT}{route}"), get(handler))
     });
     let router = table().entries().iter().fold(router, |router, entry| {
         let state = state.clone();

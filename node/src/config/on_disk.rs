@@ -96,6 +96,7 @@ pub fn without_scans(config: &ClusterConfig) -> Option<Finding> {
 fn folders(config: &ClusterConfig) -> Vec<Finding> {
     let folders = [
         ("node.state_dir", &config.node.state_dir),
+        ("models.dir", &config.models.dir),
         ("pages.folder", &config.pages.folder),
         ("storage.folder", &config.storage.folder),
         ("storage.cache.folder", &config.storage.cache.folder),

@@ -22,6 +22,7 @@ use super::values::{HostPort, Role, duration, optional};
 #[serde(deny_unknown_fields)]
 pub struct ClusterConfig {
     pub node: Node,
+    pub models: Models,
     pub cluster: Cluster,
     pub orchestrator: Orchestrator,
     pub launcher: Launcher,
@@ -93,6 +94,15 @@ pub struct Node {
     #[serde(with = "duration")]
     pub keep_manifests: Duration,
     pub slots: Slots,
+}
+
+/// Section about the models that are not part of the program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Models {
+    /// Folder that has them; `None` is the usual one beside the program.
+    #[serde(with = "optional")]
+    pub dir: Option<PathBuf>,
 }
 
 /// Number of tasks that each stage runs at the same time, by hardware.

@@ -17,11 +17,12 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use parkhang_actors::stage::{OCR, Pipelines};
-use parkhang_store::pages::{VolumeFolder, discover_volumes};
+use parkhang_store::pages::{FoundVolume, discover_volumes};
 
 use crate::config::job_defaults;
 use crate::export::document::{PageDocument, VolumeDocument};
 use crate::export::{Results, load_volume};
+use crate::networks::ModelChoice;
 use crate::ocr::{Input, Session, SessionOptions};
 pub use arguments::EvalArgs;
 use matching::match_lines;
@@ -69,20 +70,26 @@ pub async fn run(arguments: EvalArgs) -> Result<ExitCode> {
 
 fn options(arguments: &EvalArgs, out: &Path) -> Result<SessionOptions> {
     let config = job_defaults()?.with_overrides(arguments.config.iter().map(String::as_str))?;
+    let pipeline = Pipelines::built_in().get(OCR)?.clone();
+    let models = ModelChoice::of_stages(pipeline.stages());
     Ok(SessionOptions {
         out: out.to_owned(),
         job: "eval".to_owned(),
         database_url: None,
-        models: arguments.model.clone(),
+        models: ModelChoice {
+            bundles: arguments.model.clone(),
+            ..models
+        },
         device: arguments.device.clone(),
         config,
-        pipeline: Pipelines::built_in().get(OCR)?.clone(),
+        pipeline,
+        operation: OCR.to_owned(),
         bucket: None,
     })
 }
 
 /// Makes a folder with links to the pages that have ground truth, as the folder itself may contain others.
-fn stage_pages(folder: &Path, truth: &[TruePage], staged: &Path) -> Result<Vec<VolumeFolder>> {
+fn stage_pages(folder: &Path, truth: &[TruePage], staged: &Path) -> Result<Vec<FoundVolume>> {
     std::fs::create_dir_all(staged).with_context(|| format!("cannot make {}", staged.display()))?;
     let folder = folder
         .canonicalize()

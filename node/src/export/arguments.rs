@@ -25,6 +25,8 @@ pub enum Format {
     Jsonl,
     /// One viewer per volume, self-contained unless it is large.
     Html,
+    /// One JSON file of words with their boxes per page of a volume that page_ocr has read: DIR/VOLUME/page_N.json.
+    Bboxes,
     /// One searchable PDF per volume: the scans with an invisible layer of text.
     Pdf,
 }

@@ -15,6 +15,7 @@ use parkhang_store::storage::ArtifactStore;
 
 use super::document::{LineDocument, PageDocument, RegionDocument, SegmentDocument, VolumeDocument};
 use super::results::StoredVolume;
+use super::words::VolumeWords;
 
 /// Loads a volume's document; `None` if it has no results yet.
 ///
@@ -23,6 +24,9 @@ use super::results::StoredVolume;
 /// If a table is missing or damaged, or the store cannot be reached.
 pub async fn load_volume(store: &dyn ArtifactStore, stored: &StoredVolume) -> Result<Option<VolumeDocument>> {
     let layout = &stored.layout;
+    if let Some(words) = VolumeWords::load(store, layout).await? {
+        return words.document(store, stored).await.map(Some);
+    }
     // Only the table of texts is asked for: without it nothing can be exported, and with it the others must
     // be there.
     if store.head(&layout.ocr_results()).await?.is_none() {

@@ -8,6 +8,7 @@
 
 mod alto;
 mod arguments;
+mod bboxes;
 pub mod document;
 mod hocr;
 mod html;
@@ -19,6 +20,7 @@ mod pdf;
 mod results;
 mod scan;
 mod view;
+mod words;
 mod xml;
 
 use std::path::{Path, PathBuf};
@@ -42,6 +44,7 @@ pub use pagexml::page_xml;
 pub use results::{Results, StoredVolume};
 pub use scan::{PictureError, page_picture};
 pub use view::{LARGEST_SIDE, View, ViewError};
+pub use words::VolumeWords;
 
 pub async fn run(arguments: ExportArgs) -> Result<ExitCode> {
     let results = match (&arguments.job, &arguments.out) {
@@ -156,6 +159,15 @@ async fn write_volume(
             let path = target.join("jsonl").join(format!("{name}.jsonl"));
             write(&path, json_lines(document)?.as_bytes())?;
             Ok(path)
+        }
+        Format::Bboxes => {
+            let words = VolumeWords::load(store, &volume.layout).await?;
+            let words = words.with_context(|| {
+                format!(
+                    "{name} has no words with boxes: the pipeline page_ocr makes them (--pipeline page_ocr)"
+                )
+            })?;
+            bboxes::write_boxes(&words, target.join(&name))
         }
         Format::Html => {
             let path = target.join("html").join(format!("{name}.html"));

@@ -5,10 +5,10 @@ use std::io::BufWriter;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
 use parkhang_models::page::decode::{DecodeLimits, decode_page};
 use parkhang_searchable::{BookInfo, PagePicture, PictureBook, SearchableError, Spacing, Word};
+use parkhang_store::pages::Scan;
 use parkhang_store::storage::ArtifactStore;
 
 use super::document::{PageDocument, VolumeDocument};
@@ -43,7 +43,7 @@ pub(super) async fn write_pdf(
     };
     let book = PictureBook::new(BufWriter::new(file), &info).with_context(writing)?;
     let scans = stream::iter(&document.pages)
-        .map(|page| async move { anyhow::Ok((page, scan::scan_bytes(store, stored, page).await?)) })
+        .map(|page| async move { anyhow::Ok((page, scan::stored_scan(store, stored, page).await?)) })
         .buffered(scan::READS);
     let book = scans
         .try_fold(book, |book, (page, scan)| {
@@ -70,9 +70,10 @@ fn language(document: &VolumeDocument) -> Option<&'static str> {
     languages.all(|language| language == first).then_some(first)
 }
 
-fn with_page(mut book: Book, page: &PageDocument, scan: Option<&Bytes>) -> Result<Book, SearchableError> {
+fn with_page(mut book: Book, page: &PageDocument, scan: Option<&Scan>) -> Result<Book, SearchableError> {
     let note = page.unread();
-    let picture = scan.and_then(|scan| picture(scan));
+    let file = scan.and_then(|scan| scan.picture().ok());
+    let picture = file.as_deref().and_then(picture);
     let size = picture
         .as_ref()
         .map_or((page.width, page.height), PagePicture::size);

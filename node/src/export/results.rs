@@ -9,7 +9,7 @@ use parkhang_actors::source::JobManifest;
 use parkhang_core::domain::{JobKey, VolumeId};
 use parkhang_state::StateStore;
 use parkhang_store::artifact::{ArtifactLayout, VolumeLayout};
-use parkhang_store::pages::{FolderSource, PageSource, VolumeFolder};
+use parkhang_store::pages::{FolderSource, FoundVolume, PageSource, VolumeKind};
 use parkhang_store::storage::{ArtifactStore, LocalStore};
 use tracing::warn;
 
@@ -23,11 +23,16 @@ use crate::storage::{artifacts, bucket, page_source};
 pub struct Results {
     /// Name for messages.
     name: String,
-    layout: ArtifactLayout,
     store: Arc<dyn ArtifactStore>,
-    /// Volumes, each with the folder of its scans if it has one of its own.
-    volumes: BTreeMap<VolumeId, Option<PathBuf>>,
+    volumes: BTreeMap<VolumeId, Place>,
     scans: Option<Arc<dyn PageSource>>,
+}
+
+/// Place of a volume's artifacts, and of its scans if they have one of their own.
+#[derive(Debug)]
+struct Place {
+    layout: VolumeLayout,
+    scans: Option<PathBuf>,
 }
 
 /// Volume of a job, with the places of its artifacts and scans.
@@ -59,15 +64,17 @@ impl Results {
             Some(pages) => scans(pages).await,
             None => None,
         };
+        let mut volumes = BTreeMap::new();
+        for (volume, scans) in note.sources {
+            let job = note.jobs.get(&volume).unwrap_or(&note.job);
+            let layout = ArtifactLayout::new(note.layout, &JobKey::new(job.as_str())?).volume(&volume);
+            let scans = Some(scans);
+            volumes.insert(volume, Place { layout, scans });
+        }
         Ok(Self {
             name: out.display().to_string(),
-            layout: ArtifactLayout::new(note.layout, &JobKey::new(note.job)?),
             store,
-            volumes: note
-                .sources
-                .into_iter()
-                .map(|(volume, place)| (volume, Some(place)))
-                .collect(),
+            volumes,
             scans,
         })
     }
@@ -98,11 +105,18 @@ impl Results {
             let volumes = tasks.into_iter().map(|task| task.volume).collect();
             (known.config.layout, volumes)
         };
+        let layout = ArtifactLayout::new(layout, job);
+        let place = |volume: &VolumeId| Place {
+            layout: layout.volume(volume),
+            scans: None,
+        };
         Ok(Self {
             name: format!("job {job}"),
-            layout: ArtifactLayout::new(layout, job),
             store,
-            volumes: volumes.into_iter().map(|volume| (volume, None)).collect(),
+            volumes: volumes
+                .into_iter()
+                .map(|volume| (volume.clone(), place(&volume)))
+                .collect(),
             scans: scans(&loaded.config.pages).await,
         })
     }
@@ -129,8 +143,8 @@ impl Results {
             .filter(|(volume, _)| only.is_empty() || only.contains(volume))
             .map(|(volume, place)| StoredVolume {
                 volume: volume.clone(),
-                layout: self.layout.volume(volume),
-                scans: self.scans_of(volume, place.as_deref()),
+                layout: place.layout.clone(),
+                scans: self.scans_of(volume, place.scans.as_deref()),
             })
             .collect())
     }
@@ -151,14 +165,15 @@ impl Results {
 
     fn scans_of(&self, volume: &VolumeId, place: Option<&Path>) -> Option<Arc<dyn PageSource>> {
         // The scans may have been moved since; the library that they came from may still have them.
-        let Some(folder) = place.filter(|place| place.is_dir()) else {
+        let Some((place, kind)) = place.and_then(|place| Some((place, VolumeKind::of(place)?))) else {
             return self.scans.clone();
         };
-        let folder = VolumeFolder {
+        let found = FoundVolume {
             volume: volume.clone(),
-            folder: folder.to_owned(),
+            place: place.to_owned(),
+            kind,
         };
-        Some(Arc::new(FolderSource::new([folder])))
+        Some(Arc::new(FolderSource::new([found])))
     }
 }
 

@@ -1,14 +1,12 @@
 //! Pictures for viewers: the scans, reduced to the size of a screen.
 
 use anyhow::Result;
-use bytes::Bytes;
 use image::GrayImage;
 use image::imageops::crop_imm;
 use parkhang_actors::jpeg::encode_jpeg;
-use parkhang_models::page::decode::{DecodeLimits, decode_page};
 use parkhang_models::page::resize::resize_area;
 use parkhang_store::artifact::ImageName;
-use parkhang_store::pages::PageRef;
+use parkhang_store::pages::{PageRef, Scan};
 use parkhang_store::storage::ArtifactStore;
 
 use super::document::PageDocument;
@@ -48,21 +46,21 @@ pub async fn page_picture(
     page: &PageDocument,
     view: View,
 ) -> Result<Option<Picture>, PictureError> {
-    let Some(bytes) = scan_bytes(store, volume, page).await? else {
+    let Some(scan) = stored_scan(store, volume, page).await? else {
         return Ok(None);
     };
     // Decoding and reducing a scan is computation, which must not hold a thread of the runtime.
-    let drawn = tokio::task::spawn_blocking(move || drawn(&bytes, view)).await;
+    let drawn = tokio::task::spawn_blocking(move || drawn(&scan, view)).await;
     Ok(drawn.map_err(anyhow::Error::from)??)
 }
 
 /// Reads the scan, or if it cannot be reached the straightened page that a stage saved. Outlines are in pixels of the scan and fit
 /// the latter only roughly.
-pub(super) async fn scan_bytes(
+pub(super) async fn stored_scan(
     store: &dyn ArtifactStore,
     volume: &StoredVolume,
     page: &PageDocument,
-) -> Result<Option<Bytes>> {
+) -> Result<Option<Scan>> {
     if let Some(scans) = &volume.scans {
         let scan = PageRef {
             name: page.source_name.clone(),
@@ -71,8 +69,8 @@ pub(super) async fn scan_bytes(
             version: None,
         };
         // Whatever the reason, the straightened page is better than none.
-        if let Ok(bytes) = scans.read(&volume.volume, &scan).await {
-            return Ok(Some(bytes));
+        if let Ok(scan) = scans.read(&volume.volume, &scan).await {
+            return Ok(Some(scan));
         }
     }
     let Ok(name) = ImageName::new(page.image_name.as_str()) else {
@@ -80,22 +78,22 @@ pub(super) async fn scan_bytes(
     };
     let key = volume.layout.rotated_image(&name);
     match store.head(&key).await? {
-        Some(_) => Ok(Some(store.get(&key).await?)),
+        Some(_) => Ok(Some(Scan::Image(store.get(&key).await?))),
         None => Ok(None),
     }
 }
 
-fn drawn(bytes: &[u8], view: View) -> Result<Option<Picture>, ViewError> {
+fn drawn(scan: &Scan, view: View) -> Result<Option<Picture>, ViewError> {
     // A scan that cannot be decoded is reported by the stages; here its page has no picture.
-    let Ok(page) = decode_page(bytes, &DecodeLimits::default()) else {
+    let Ok(page) = scan.displayed() else {
         return Ok(None);
     };
-    let scan = page.gray.dimensions();
+    let scan = page.dimensions();
     let part = view.part_of(scan)?;
     let part = if (part.width, part.height) == scan {
-        page.gray
+        page
     } else {
-        crop_imm(&page.gray, part.x, part.y, part.width, part.height).to_image()
+        crop_imm(&page, part.x, part.y, part.width, part.height).to_image()
     };
     let (width, height) = view.picture_size(part.dimensions());
     let picture = if (width, height) == part.dimensions() {
@@ -128,11 +126,11 @@ mod tests {
     use super::*;
 
     /// White on the left, black on the right.
-    fn scan() -> Vec<u8> {
+    fn scan() -> Scan {
         let page = GrayImage::from_fn(4000, 1000, |x, _| Luma([if x < 2000 { 255 } else { 0 }]));
         let mut file = Cursor::new(Vec::new());
         page.write_to(&mut file, ImageFormat::Png).unwrap();
-        file.into_inner()
+        Scan::Image(file.into_inner().into())
     }
 
     fn shown(region: &str, width: &str) -> GrayImage {
@@ -161,6 +159,10 @@ mod tests {
 
     #[test]
     fn what_no_decoder_knows_has_no_picture() {
-        assert!(drawn(b"no scan", View::default()).unwrap().is_none());
+        assert!(
+            drawn(&Scan::Image("no scan".into()), View::default())
+                .unwrap()
+                .is_none()
+        );
     }
 }

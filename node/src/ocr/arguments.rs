@@ -19,12 +19,24 @@ pub struct OcrArgs {
     /// be given twice. auto:FOLDER chooses for each volume among the shipped recogniser and those in FOLDER.
     #[arg(long, value_name = "DIR")]
     pub model: Vec<PathBuf>,
+    /// Folder with the models that are not part of the program, such as those of page_ocr; by default the one beside it.
+    #[arg(long, env = "PARKHANG_MODELS__DIR", value_name = "DIR")]
+    pub models_dir: Option<PathBuf>,
     /// Collection id (W...), instead of one derived from folder names.
     #[arg(long, value_name = "ID")]
     pub w_id: Option<String>,
     /// Image group id (I...), instead of one derived from the folder name; for a single volume.
     #[arg(long, value_name = "ID")]
     pub i_id: Option<String>,
+    /// Pipeline of all volumes, ocr or page_ocr; by default PDFs go through page_ocr and all others through ocr.
+    #[arg(long, value_name = "NAME")]
+    pub pipeline: Option<String>,
+    /// Read the pictures of all pages of page_ocr, also of those whose file holds good text: read_pages=all.
+    #[arg(long, conflicts_with = "skip_text")]
+    pub force_ocr: bool,
+    /// Read the pictures of pages without any text only: read_pages=empty.
+    #[arg(long)]
+    pub skip_text: bool,
     /// Run only these stages, e.g. ocr..reduce; the artifacts of the stages before must be in OUT.
     #[arg(long, value_name = "FIRST..LAST")]
     pub stages: Option<String>,
@@ -52,9 +64,9 @@ pub struct OcrArgs {
     /// Formats to export at the end, separated by commas.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Format::Text, Format::Html])]
     pub export: Vec<Format>,
-    /// Name of the job, part of every artifact key.
-    #[arg(long, default_value = "ocr", value_name = "NAME")]
-    pub job: String,
+    /// Name of the job, part of every artifact key; by default that of its pipeline.
+    #[arg(long, value_name = "NAME")]
+    pub job: Option<String>,
     /// Database for the state; by default a private Postgres on this machine.
     #[arg(long, env = "DATABASE_URL", hide_env_values = true, value_name = "URL")]
     pub database_url: Option<String>,

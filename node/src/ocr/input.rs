@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use futures::StreamExt;
 use parkhang_core::domain::VolumeId;
 use parkhang_store::pages::{
-    BdrcArchive, FolderSource, PageSource, VolumeFolder, discover_volumes, folders_left_out, survey,
+    BdrcArchive, FolderSource, FoundVolume, PageSource, discover_volumes, folders_left_out, survey,
 };
 
 use super::arguments::OcrArgs;
@@ -17,11 +17,19 @@ use crate::storage;
 /// Volumes whose pages are looked up concurrently.
 const LOOKUPS: usize = 16;
 
-/// Volume with its folder, or its address in a bucket.
+/// Volume with its folder or file, or its address in a bucket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InputVolume {
     pub volume: VolumeId,
     pub place: PathBuf,
+}
+
+impl InputVolume {
+    /// True for a volume that is a PDF.
+    pub fn is_pdf(&self) -> bool {
+        let extension = self.place.extension();
+        extension.is_some_and(|extension| extension.eq_ignore_ascii_case("pdf"))
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -64,14 +72,14 @@ impl Input {
         Ok(Self::in_folders(volumes))
     }
 
-    pub fn in_folders(volumes: Vec<VolumeFolder>) -> Self {
+    pub fn in_folders(volumes: Vec<FoundVolume>) -> Self {
         let source = Arc::new(FolderSource::new(volumes.iter().cloned()));
         Self {
             volumes: volumes
                 .into_iter()
                 .map(|found| InputVolume {
                     volume: found.volume,
-                    place: found.folder,
+                    place: found.place,
                 })
                 .collect(),
             source,
@@ -93,12 +101,9 @@ impl Input {
         })
     }
 
-    /// Returns the number of pages of each volume that are read, at most `limit`; 0 is no limit.
-    ///
-    /// # Errors
-    ///
-    /// If the pages of a volume cannot be listed.
-    pub async fn pages(&self, limit: usize) -> Result<Vec<(&InputVolume, usize)>> {
+    /// Returns the number of pages of each volume that are read, at most `limit`; 0 is no limit. A volume whose pages cannot be listed has
+    /// none here: its task fails with the reason, and the others go on.
+    pub async fn pages(&self, limit: usize) -> Vec<(&InputVolume, usize)> {
         // Zero is how a job's configuration says "no limit".
         let limit = if limit == 0 { usize::MAX } else { limit };
         let volumes = self.volumes.iter().map(|input| input.volume.clone());
@@ -106,7 +111,7 @@ impl Input {
         self.volumes
             .iter()
             .zip(looked_up)
-            .map(|(input, (_, pages))| Ok((input, pages?.len().min(limit))))
+            .map(|(input, (_, pages))| (input, pages.map_or(0, |pages| pages.len().min(limit))))
             .collect()
     }
 }

@@ -7,6 +7,7 @@
 
 mod arguments;
 mod input;
+mod jobs;
 mod preview;
 mod progress;
 mod session;
@@ -17,14 +18,16 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail};
-use parkhang_actors::stage::{OCR, Pipelines};
-use parkhang_core::domain::{JobKey, Pipeline, StageName};
+use anyhow::{Context, Result};
+use parkhang_core::domain::{JobConfig, JobKey, Pipeline};
 use parkhang_store::storage::{ArtifactStore, LocalStore};
 
+use self::jobs::{RunJob, jobs_of};
 use self::preview::{Preview, PreviewOptions};
+use self::summary::Summary;
 use crate::config::{Loaded, StorageKind};
 use crate::export::{Format, FormatArgs, Results, export_all};
+use crate::networks::ModelChoice;
 use crate::storage;
 
 pub use arguments::OcrArgs;
@@ -34,60 +37,43 @@ pub use summary::FailedPage;
 
 pub async fn run(arguments: OcrArgs) -> Result<ExitCode> {
     let loaded = Loaded::apart(&arguments.buckets)?.validated()?;
+    let config = job_config(&arguments, &loaded)?;
     let input = Input::of(&arguments, &loaded.config.pages).await?;
-    let mut pairs: Vec<String> = arguments.config.clone();
-    pairs.extend(arguments.workers.map(|workers| format!("workers={workers}")));
-    pairs.extend(arguments.limit.map(|limit| format!("limit={limit}")));
-    if arguments.force {
-        pairs.push("force=true".to_owned());
-    }
-    let config = loaded
-        .config
-        .job
-        .clone()
-        .with_overrides(pairs.iter().map(String::as_str))
-        .context("--config")?;
-    let pipeline = select_stages(arguments.stages.as_deref())?;
+    let jobs = jobs_of(&arguments, input)?;
     let storage = &loaded.config.storage;
     let bucket = match storage.kind {
         StorageKind::Local => None,
         StorageKind::S3 => Some((storage.s3.clone(), storage::artifacts(&loaded).await?)),
     };
     if arguments.dry_run {
-        let models = session::load_models(&arguments.model, &arguments.device, &config).await?;
-        let artifacts: Arc<dyn ArtifactStore> = match bucket {
-            Some((_, store)) => store,
-            // Opening a folder for writing would create it.
-            // Nothing is locked either: a dry run may look at a folder that another process is working on.
-            None => Arc::new(LocalStore::for_reading(&arguments.out)),
-        };
-        let options = PreviewOptions {
-            job: JobKey::new(arguments.job).context("--job")?,
-            config,
-            pipeline,
-            models,
-            artifacts,
-        };
-        let preview = Preview::of(options, &input).await?;
-        if arguments.json {
-            println!("{}", serde_json::to_string_pretty(&preview)?);
-        } else {
-            println!("{preview}");
-        }
+        preview(&arguments, &config, jobs, bucket.map(|(_, store)| store)).await?;
         return Ok(ExitCode::SUCCESS);
     }
-    let options = SessionOptions {
-        out: arguments.out,
-        job: arguments.job,
-        database_url: arguments.database_url,
-        models: arguments.model,
-        device: arguments.device,
-        config,
-        pipeline,
-        bucket,
-    };
-    let session = Session::open(options, input).await?;
-    let mut summary = session.run().await?;
+    let mut summary: Option<Summary> = None;
+    for job in jobs {
+        let models = models(&arguments, &job.pipeline);
+        let options = SessionOptions {
+            out: arguments.out.clone(),
+            job: job.name,
+            database_url: arguments.database_url.clone(),
+            models,
+            device: arguments.device.clone(),
+            config: config.clone(),
+            pipeline: job.pipeline,
+            operation: job.operation,
+            bucket: bucket.clone(),
+        };
+        let done = Session::open(options, job.input).await?.run().await?;
+        let interrupted = done.interrupted;
+        summary = Some(match summary {
+            Some(earlier) => earlier.followed_by(done),
+            None => done,
+        });
+        if interrupted {
+            break;
+        }
+    }
+    let mut summary = summary.context("there is nothing to read")?;
     // An export of half a volume would look finished.
     if !summary.interrupted {
         summary.exported = exported(&summary.out, &arguments.export, &arguments.options).await?;
@@ -100,6 +86,65 @@ pub async fn run(arguments: OcrArgs) -> Result<ExitCode> {
     Ok(ExitCode::from(summary.exit_code()))
 }
 
+/// Returns the configuration of the jobs, with what the flags change of it.
+fn job_config(arguments: &OcrArgs, loaded: &Loaded) -> Result<JobConfig> {
+    let mut pairs: Vec<String> = arguments.config.clone();
+    pairs.extend(arguments.workers.map(|workers| format!("workers={workers}")));
+    pairs.extend(arguments.limit.map(|limit| format!("limit={limit}")));
+    for (flag, pair) in [
+        (arguments.force, "force=true"),
+        (arguments.force_ocr, "read_pages=all"),
+        (arguments.skip_text, "read_pages=empty"),
+    ] {
+        pairs.extend(flag.then(|| pair.to_owned()));
+    }
+    let config = loaded.config.job.clone();
+    config
+        .with_overrides(pairs.iter().map(String::as_str))
+        .context("--config")
+}
+
+fn models(arguments: &OcrArgs, pipeline: &Pipeline) -> ModelChoice {
+    ModelChoice {
+        bundles: arguments.model.clone(),
+        folder: arguments.models_dir.clone(),
+        ..ModelChoice::of_stages(pipeline.stages())
+    }
+}
+
+/// Prints what the jobs would do.
+async fn preview(
+    arguments: &OcrArgs,
+    config: &JobConfig,
+    jobs: Vec<RunJob>,
+    bucket: Option<Arc<dyn ArtifactStore>>,
+) -> Result<()> {
+    let mut previews = Vec::new();
+    for job in jobs {
+        let models = models(arguments, &job.pipeline);
+        let artifacts: Arc<dyn ArtifactStore> = match &bucket {
+            Some(store) => store.clone(),
+            // Opening a folder for writing would create it.
+            // Nothing is locked either: a dry run may look at a folder that another process is working on.
+            None => Arc::new(LocalStore::for_reading(&arguments.out)),
+        };
+        let options = PreviewOptions {
+            job: JobKey::new(job.name).context("--job")?,
+            config: config.clone(),
+            pipeline: job.pipeline,
+            models: session::load_models(models, &arguments.device, config).await?,
+            artifacts,
+        };
+        previews.push(Preview::of(options, &job.input).await?);
+    }
+    match (arguments.json, &previews[..]) {
+        (true, [only]) => println!("{}", serde_json::to_string_pretty(only)?),
+        (true, several) => println!("{}", serde_json::to_string_pretty(several)?),
+        (false, previews) => previews.iter().for_each(|preview| println!("{preview}")),
+    }
+    Ok(())
+}
+
 /// Exports all volumes that have text; returns the folders and files made.
 async fn exported(out: &Path, formats: &[Format], options: &FormatArgs) -> Result<Vec<PathBuf>> {
     let results = Results::of_folder(out).await?;
@@ -109,59 +154,4 @@ async fn exported(out: &Path, formats: &[Format], options: &FormatArgs) -> Resul
     })
     .await?;
     Ok(written)
-}
-
-/// Returns the stages `FIRST..LAST` of the pipeline; either end may be left out.
-fn select_stages(range: Option<&str>) -> Result<Pipeline> {
-    let pipelines = Pipelines::built_in();
-    let all = pipelines.get(OCR)?;
-    let Some(range) = range else {
-        return Ok(all.clone());
-    };
-    // A single name stands for a range of one stage.
-    let (first, last) = range.split_once("..").unwrap_or((range, range));
-    let place = |name: &str, default: usize| {
-        if name.is_empty() {
-            return Ok(default);
-        }
-        all.place_of(name).context("--stages")
-    };
-    let (first, last) = (place(first, 0)?, place(last, all.stages().len() - 1)?);
-    if first > last {
-        bail!(
-            "--stages {range}: the first stage comes after the last; the order is {}",
-            all.stages()
-                .iter()
-                .map(StageName::as_str)
-                .collect::<Vec<_>>()
-                .join(", ")
-        );
-    }
-    Ok(Pipeline::new(all.stages()[first..=last].to_vec())?)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ranges_of_stages() {
-        let stages = |range: &str| -> Vec<String> {
-            select_stages(Some(range))
-                .unwrap()
-                .stages()
-                .iter()
-                .map(ToString::to_string)
-                .collect()
-        };
-        assert_eq!(stages("ocr..reduce"), ["ocr", "reduce"]);
-        assert_eq!(stages("..line_extraction"), ["line_detection", "line_extraction"]);
-        assert_eq!(stages("ocr"), ["ocr"]);
-        assert!(select_stages(Some("reduce..ocr")).is_err());
-        let unknown = select_stages(Some("ocr..reduec")).unwrap_err();
-        assert!(
-            format!("{unknown:#}").starts_with("--stages: there is no stage reduec (did you mean reduce?)"),
-            "{unknown:#}"
-        );
-    }
 }

@@ -92,13 +92,10 @@ impl Preview {
             models,
             artifacts,
         } = options;
-        let names = std::iter::once(&models.segmenter_ref)
-            .chain(models.recognisers.iter().map(|recogniser| &recogniser.model))
-            .map(|model| model.name.clone())
-            .collect();
+        let names = models.references().map(|model| model.name.clone()).collect();
         let device = models.device.clone();
         let stages = StageTable::built_in();
-        let registry = StageRegistry::new(&StageServices {
+        let services = StageServices {
             stages: stages.clone(),
             pages: input.source.clone(),
             artifacts: artifacts.clone(),
@@ -106,7 +103,8 @@ impl Preview {
             models,
             workers: cores().get(),
             manifests: None,
-        })?;
+        };
+        let registry = StageRegistry::restricted(&services, |stage| pipeline.stages().contains(stage))?;
         let looker = Looker {
             stages,
             registry,
@@ -116,7 +114,7 @@ impl Preview {
             config: Arc::new(config),
         };
         let mut volumes = Vec::new();
-        for (found, pages) in input.pages(looker.config.limit).await? {
+        for (found, pages) in input.pages(looker.config.limit).await {
             volumes.push(VolumePreview {
                 volume: found.volume.to_string(),
                 pages,

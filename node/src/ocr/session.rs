@@ -1,6 +1,6 @@
 //! One run of `node ocr`, from opening the folder to the summary.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use parkhang_actors::orchestrator::{
 };
 use parkhang_actors::runner::CpuPool;
 use parkhang_actors::stage::{
-    ManifestFolder, ModelSet, OCR, StageDefinition, StageRegistry, StageServices, StageTable,
+    LineSegmenter, ManifestFolder, ModelSet, StageDefinition, StageRegistry, StageServices, StageTable,
 };
 use parkhang_actors::supervisor::{HealthPolicy, NodeConfig, NodeSupervisor};
 use parkhang_actors::telemetry::ProgressBoard;
@@ -33,7 +33,7 @@ use super::progress::ProgressDisplay;
 use super::state::{self, State};
 use super::summary::{FailedPage, Summary, VolumeSummary};
 use crate::config::S3;
-use crate::networks::{self, cores};
+use crate::networks::{self, ModelChoice, cores};
 use crate::output::{Note, OutputFolder};
 
 /// Volumes that each stage runs in parallel. One is enough: while a stage works on it, the stage before works on the next.
@@ -47,10 +47,12 @@ pub struct SessionOptions {
     pub out: PathBuf,
     pub job: String,
     pub database_url: Option<String>,
-    pub models: Vec<PathBuf>,
+    pub models: ModelChoice,
     pub device: String,
     pub config: JobConfig,
     pub pipeline: Pipeline,
+    /// Name of the pipeline.
+    pub operation: String,
     /// Bucket for artifacts, with its store; `None` is the output folder.
     pub bucket: Option<(S3, Arc<dyn ArtifactStore>)>,
 }
@@ -71,16 +73,13 @@ pub struct Session {
 /// # Errors
 ///
 /// If a model cannot be read, or one that the job needs is missing.
-pub(super) async fn load_models(
-    directories: &[PathBuf],
-    device: &str,
-    config: &JobConfig,
-) -> Result<ModelSet> {
-    let (directories, device) = (directories.to_vec(), device.to_owned());
-    let models = tokio::task::spawn_blocking(move || networks::load(&directories, &device, cores()))
+pub(super) async fn load_models(choice: ModelChoice, device: &str, config: &JobConfig) -> Result<ModelSet> {
+    let device = device.to_owned();
+    let models = tokio::task::spawn_blocking(move || networks::load(&choice, &device, cores()))
         .await
         .context("loading the models")??;
-    if config.line_mode == LineMode::Layout && !models.segmenter.has_layout() {
+    let no_layout = |segmenter: &LineSegmenter| !segmenter.network.has_layout();
+    if config.line_mode == LineMode::Layout && models.segmenter.as_ref().is_some_and(no_layout) {
         bail!(networks::NO_LAYOUT);
     }
     networks::are_loaded(&config.models, &models)?;
@@ -91,7 +90,7 @@ impl Session {
     pub async fn open(options: SessionOptions, input: Input) -> Result<Self> {
         // The lock comes first: a second run must be refused before it loads models for a minute or touches the state.
         let output = OutputFolder::open(&options.out)?;
-        let models = load_models(&options.models, &options.device, &options.config).await?;
+        let models = load_models(options.models.clone(), &options.device, &options.config).await?;
         let state = state::open(options.database_url.as_deref(), output.path(), &options.job).await?;
         let (bucket, artifacts) = match options.bucket.clone() {
             Some((bucket, store)) => (Some(bucket), store),
@@ -105,6 +104,7 @@ impl Session {
         output.remember(Note {
             version: 1,
             job: options.job.clone(),
+            jobs: BTreeMap::new(),
             layout: options.config.layout,
             bucket,
             sources: input
@@ -150,7 +150,9 @@ impl Session {
             // earlier runs.
             name: format!("local-{}", std::process::id()),
             slots: HashMap::from([(Hardware::Cpu, SLOTS), (Hardware::Gpu, SLOTS)]),
-            registry: Arc::new(StageRegistry::new(&services)?),
+            registry: Arc::new(StageRegistry::restricted(&services, |stage| {
+                self.options.pipeline.stages().contains(stage)
+            })?),
             progress: progress.clone(),
             control_plane: Arc::new(orchestrator.clone()),
             heartbeat: Duration::from_secs(5),
@@ -187,7 +189,7 @@ impl Session {
         let now = Utc::now();
         let new = NewJob {
             key: Some(self.state.job.clone()),
-            operation: OCR.to_owned(),
+            operation: self.options.operation.clone(),
             pipeline: self.options.pipeline.clone(),
             config: self.options.config.clone(),
             volumes: self
@@ -228,7 +230,7 @@ impl Session {
     async fn display(&self, job: &Job, progress: &Arc<ProgressBoard>) -> Result<ProgressDisplay> {
         let interval = Duration::from_secs_f64(self.options.config.diagnostics_interval_s.max(1.0));
         let stages = self.options.pipeline.stages().to_vec();
-        let pages = self.input.pages(self.options.config.limit).await?;
+        let pages = self.input.pages(self.options.config.limit).await;
         let pages = pages
             .into_iter()
             .map(|(input, pages)| (input.volume.clone(), pages as u64))

@@ -64,6 +64,26 @@ pub struct Summary {
 }
 
 impl Summary {
+    /// Summary of this job and of one that was run after it.
+    pub fn followed_by(self, next: Self) -> Self {
+        let worse = |status: JobStatus| status != JobStatus::Completed;
+        Self {
+            job: format!("{}, {}", self.job, next.job),
+            status: if worse(self.status) {
+                self.status
+            } else {
+                next.status
+            },
+            interrupted: self.interrupted || next.interrupted,
+            wall_s: self.wall_s + next.wall_s,
+            // That of the process, up to the end of the later job.
+            cpu_s: next.cpu_s,
+            volumes: self.volumes.into_iter().chain(next.volumes).collect(),
+            out: next.out,
+            exported: next.exported,
+        }
+    }
+
     /// Number of failed pages plus failed volumes.
     pub fn failed(&self) -> u64 {
         let pages: u64 = self.volumes.iter().map(VolumeSummary::errors).sum();
@@ -198,6 +218,23 @@ mod tests {
         assert_eq!(summary(JobStatus::Completed, 1, false).exit_code(), 1);
         assert_eq!(summary(JobStatus::Failed, 0, false).exit_code(), 1);
         assert_eq!(summary(JobStatus::Running, 0, true).exit_code(), 130);
+    }
+
+    #[test]
+    fn two_jobs_of_a_run_have_one_summary() {
+        let (mut first, second) = (
+            summary(JobStatus::Failed, 1, false),
+            summary(JobStatus::Completed, 0, false),
+        );
+        first.job = "page_ocr".into();
+        let both = second.clone().followed_by(first);
+        assert_eq!(
+            (both.job.as_str(), both.status),
+            ("ocr, page_ocr", JobStatus::Failed)
+        );
+        assert_eq!((both.volumes.len(), both.failed(), both.exit_code()), (2, 1, 1));
+        let fine = second.clone().followed_by(second);
+        assert_eq!(fine.exit_code(), 0);
     }
 
     #[test]

@@ -7,13 +7,16 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result};
 use parkhang_actors::runner::CpuPool;
-use parkhang_actors::stage::{ManifestFolder, StageRegistry, StageServices, StageTable};
+use parkhang_actors::stage::{
+    ManifestFolder, ModelKind, StageDefinition, StageRegistry, StageServices, StageTable,
+};
 use parkhang_core::domain::StageName;
 use parkhang_store::storage::{DelayedStore, StoreDelay};
-use tracing::warn;
+use tracing::{info, warn};
 
+use super::worker::slots;
 use crate::config::Loaded;
-use crate::networks::{self, cores};
+use crate::networks::{self, ModelChoice, cores};
 use crate::storage;
 
 /// Interval at which old manifests are removed.
@@ -25,9 +28,16 @@ const LOOK_FOR_OLD_MANIFESTS: Duration = Duration::from_secs(6 * 3600);
 ///
 /// If a model, the scans or the artifact store cannot be opened.
 pub async fn stages(loaded: &Loaded, delay: &StoreDelay) -> Result<StageRegistry> {
-    let node = loaded.config.node.clone();
+    let wanted = wanted(loaded)?;
+    let kinds = wanted.iter().flat_map(|stage| stage.models.kinds());
+    let choice = ModelChoice {
+        kinds: kinds.copied().collect(),
+        bundles: loaded.config.node.models.clone(),
+        folder: loaded.config.models.dir.clone(),
+    };
+    let device = loaded.config.node.device.clone();
     // Loading reads whole models and blocks, so it must not hold a thread of the runtime.
-    let models = tokio::task::spawn_blocking(move || networks::load(&node.models, &node.device, cores()))
+    let models = tokio::task::spawn_blocking(move || networks::load(&choice, &device, cores()))
         .await
         .context("loading the models")??;
     // The delay lies below the metering, so that an injected fault shows in the metrics as a slow store would.
@@ -45,9 +55,43 @@ pub async fn stages(loaded: &Loaded, delay: &StoreDelay) -> Result<StageRegistry
         workers: cores().get(),
         manifests: Some(manifests(loaded)?),
     };
-    let stages = &loaded.config.node.stages;
-    let runs = |stage: &StageName| stages.is_empty() || stages.contains(stage);
-    Ok(StageRegistry::restricted(&services, runs)?)
+    let wanted: Vec<StageName> = wanted.iter().map(StageDefinition::name).collect();
+    Ok(StageRegistry::restricted(&services, |stage| {
+        wanted.contains(stage)
+    })?)
+}
+
+/// Stages that this node runs: those that it names, or all, of the hardware that it has slots for. One that nobody has named is left
+/// out if the models for it are not here.
+///
+/// # Errors
+///
+/// If the models of a named stage are not where they should be.
+fn wanted(loaded: &Loaded) -> Result<Vec<StageDefinition>> {
+    let (named, slots) = (&loaded.config.node.stages, slots(loaded));
+    let has_slots = |stage: &StageDefinition| slots.get(&stage.hardware).is_some_and(|slots| *slots > 0);
+    let runs = |stage: &StageDefinition| named.is_empty() || named.contains(&stage.name());
+    let table = StageTable::built_in();
+    let mut wanted: Vec<StageDefinition> = table.stages().iter().copied().collect();
+    wanted.retain(|stage| runs(stage) && has_slots(stage));
+    let folder = loaded.config.models.dir.as_deref();
+    let reads_print = |stage: &StageDefinition| stage.models.kinds().contains(&ModelKind::Print);
+    if !wanted.iter().any(reads_print) {
+        return Ok(wanted);
+    }
+    match networks::print_folder(folder) {
+        Err(error) if named.is_empty() && folder.is_none() => {
+            let left_out = wanted
+                .iter()
+                .filter(|stage| reads_print(stage))
+                .map(|stage| stage.name);
+            let left_out: Vec<&str> = left_out.collect();
+            info!(stages = left_out.join(", "), reason = %error, "stages that this node does not run");
+            wanted.retain(|stage| !reads_print(stage));
+            Ok(wanted)
+        }
+        found => found.map(|_| wanted),
+    }
 }
 
 /// Returns the folder of this node's manifests, which record what happened to each page.

@@ -123,7 +123,7 @@ fn bad_scans_are_named_and_the_good_one_is_read() {
 #[test]
 fn what_holds_no_scans_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("page.jpg");
+    let file = folder.path().join("notes.txt");
     let empty = folder.path().join("empty");
     std::fs::write(&file, small_page()).unwrap();
     std::fs::create_dir(&empty).unwrap();
@@ -140,5 +140,5 @@ fn what_holds_no_scans_is_refused() {
     };
     refused(&empty, "holds no page images");
     refused(&folder.path().join("missing"), "does not exist");
-    refused(&file, "is a file");
+    refused(&file, "is neither an image");
 }

@@ -177,7 +177,7 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    fn start(mut command: Command) -> Self {
+    pub(crate) fn start(mut command: Command) -> Self {
         command.stdout(Stdio::null()).stderr(Stdio::piped());
         let mut process = Process::spawn(command);
         let stderr = BufReader::new(process.stderr());

@@ -10,7 +10,9 @@ use super::suggestion::nearest;
 
 mod choices;
 
-pub use choices::{Decoder, LayoutName, LineMode, OnItemError, RetryScope, SchedulingOrder, TextEncoding};
+pub use choices::{
+    Decoder, LayoutName, LineMode, OnItemError, ReadPages, RetryScope, SchedulingOrder, TextEncoding,
+};
 
 /// Reason for which a configuration cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -69,6 +71,8 @@ pub struct JobConfig {
     pub language_model: bool,
     /// Share of the usual confidence of a page's lines below which a line is left out; 0 keeps all.
     pub min_confidence: f32,
+    /// Pages whose pictures are read where a file holds text beside them.
+    pub read_pages: ReadPages,
     /// Models that stages are to be run with; nodes that have not loaded one are given nothing of the job at its stage.
     pub models: NamedModels,
 
@@ -132,6 +136,7 @@ impl Default for JobConfig {
             beam_width: 8,
             language_model: true,
             min_confidence: 0.4,
+            read_pages: ReadPages::Broken,
             models: NamedModels::default(),
             on_item_error: OnItemError::Skip,
             max_item_error_rate: 1.0,

@@ -42,8 +42,8 @@ pub use ids::{Attempt, Epoch, Generation, JobId, JobKey, TaskId, WorkerId};
 pub use image::ImageRecord;
 pub use job::{Job, JobStatus, NewJob};
 pub use job_config::{
-    ConfigError, Decoder, JobConfig, LayoutName, LineMode, OnItemError, RetryScope, SchedulingOrder,
-    TextEncoding,
+    ConfigError, Decoder, JobConfig, LayoutName, LineMode, OnItemError, ReadPages, RetryScope,
+    SchedulingOrder, TextEncoding,
 };
 pub use lease::{
     AssignReply, Assignment, LeaseRenewal, LeaseReport, LeaseStatus, RenewalReply, ReportReply, StageReport,

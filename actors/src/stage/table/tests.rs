@@ -6,7 +6,7 @@ use parkhang_store::artifact::ErrorRow;
 use parkhang_test_support::assert_documented;
 
 use super::*;
-use crate::stage::ocr_pipeline;
+use crate::stage::{ocr_pipeline, page_ocr_pipeline};
 
 fn built_in() -> StageTable {
     StageTable::built_in()
@@ -22,7 +22,12 @@ fn stages_have_names_of_their_own_and_name_tables_that_there_are() {
     known.insert(SCANS);
     for stage in table.stages() {
         assert!(
-            stage.reads.iter().all(|read| known.contains(read)),
+            stage
+                .reads
+                .iter()
+                .copied()
+                .flatten()
+                .all(|read| known.contains(read)),
             "{}",
             stage.name
         );
@@ -57,7 +62,7 @@ fn a_pipeline_reads_what_is_written_before() {
     );
     assert_eq!(refusal(&[]), "a pipeline needs at least one stage");
     let needy = StageDefinition {
-        reads: &["drawings"],
+        reads: &[&["drawings"]],
         ..built_in().stages()[0]
     };
     assert_eq!(
@@ -95,9 +100,10 @@ fn cell<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
 }
 
 fn page() -> String {
-    let ocr = ocr_pipeline();
-    let ocr = cell(ocr.stages().iter().map(StageName::as_str));
-    let mut page = include_str!("intro.md").replace("{ocr}", &ocr);
+    let cell_of = |pipeline: Pipeline| cell(pipeline.stages().iter().map(StageName::as_str));
+    let mut page = include_str!("intro.md")
+        .replace("{ocr}", &cell_of(ocr_pipeline()))
+        .replace("{page_ocr}", &cell_of(page_ocr_pipeline()));
     page.push_str(
         "| stage | hardware | models | reads | writes | keys of the job that decide its results |\n",
     );
@@ -110,15 +116,20 @@ fn page() -> String {
             .collect();
         let models = match stage.models {
             StageModels::None => "none",
-            StageModels::All => "all that its node has loaded",
-            StageModels::Choice => "one of those that its node has loaded",
+            StageModels::All(_) => "all that its node has loaded",
+            StageModels::Choice(_) => "one of those that its node has loaded",
         };
         let _ = writeln!(
             page,
             "| `{}` | {} | {models} | {} | {} | {} |",
             stage.name,
             stage.hardware.as_str(),
-            cell(stage.reads.iter().copied()),
+            stage
+                .reads
+                .iter()
+                .map(|set| cell(set.iter().copied()))
+                .collect::<Vec<_>>()
+                .join(" or "),
             cell(stage.writes.iter().map(|schema| schema.name)),
             cell(keys.iter().map(String::as_str)),
         );

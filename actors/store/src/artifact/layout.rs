@@ -11,6 +11,8 @@ pub use shards::ShardLayout;
 const LINE_DETECTION: &str = "line_detection";
 const LINE_EXTRACTION: &str = "line_extraction";
 const OCR: &str = "ocr";
+const PAGE_TEXT: &str = "page_text";
+const PAGE_OCR: &str = "page_ocr";
 
 /// The artifact keys of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -136,6 +138,14 @@ impl VolumeLayout {
         below(&self.root, &format!("{OCR}/ocr_results.parquet"))
     }
 
+    pub fn page_text(&self) -> ArtifactKey {
+        below(&self.root, &format!("{PAGE_TEXT}/page_text.parquet"))
+    }
+
+    pub fn words(&self) -> ArtifactKey {
+        below(&self.root, &format!("{PAGE_OCR}/words.parquet"))
+    }
+
     /// Everything that a stage writes for the volume.
     pub fn stage_folder(&self, stage: &StageName) -> ArtifactKey {
         below(&self.root, stage.as_str())
@@ -196,6 +206,8 @@ mod tests {
             volume.line_image(&image, 12),
             volume.line_images(),
             volume.ocr_results(),
+            volume.page_text(),
+            volume.words(),
             volume.table(&ocr, "ocr_results"),
             volume.errors(&ocr),
             volume.manifest(&ocr),
@@ -208,6 +220,8 @@ mod tests {
             "line_extraction/lines/I08860003_12.jpg",
             "line_extraction/line_images.parquet",
             "ocr/ocr_results.parquet",
+            "page_text/page_text.parquet",
+            "page_ocr/words.parquet",
             "ocr/ocr_results.parquet",
             "ocr/errors.parquet",
             "ocr/manifest.jsonl",

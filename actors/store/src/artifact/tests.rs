@@ -106,6 +106,39 @@ prop_compose! {
     }
 }
 
+fn bounds() -> impl Strategy<Value = [f32; 4]> {
+    [float(), float(), float(), float()]
+}
+
+prop_compose! {
+    fn page_text_row()(
+        reason in ".{0,9}", (page_index, rotation) in any::<(i32, i32)>(), [width, height, dpi, score] in bounds(),
+        verdict in prop::sample::select(&TextVerdict::ALL),
+        words in prop::collection::vec((".{0,5}", bounds(), any::<i32>()), 0..5),
+    ) -> PageTextRow {
+        let word = |(text, bounds, line)| LayerWord { text, bounds, line };
+        PageTextRow {
+            image_name: "page_1".to_owned(),
+            source_name: "page_1".to_owned(),
+            words: words.into_iter().map(word).collect(),
+            page_index, width, height, rotation, dpi, verdict, score, reason,
+        }
+    }
+}
+
+prop_compose! {
+    fn word_row()(
+        text in ".{0,9}", engine in ".{0,9}", (page_index, page, word_index, line) in any::<(i32, i32, i32, i32)>(), bounds in bounds(),
+        confidence in prop::option::of(float()), source in prop::sample::select(&WordSource::ALL),
+    ) -> WordRow {
+        let [bbox_x0, bbox_y0, bbox_x1, bbox_y1] = bounds;
+        WordRow {
+            image_name: "page_1".to_owned(),
+            page_index, page, word_index, text, bbox_x0, bbox_y0, bbox_x1, bbox_y1, confidence, line, source, engine,
+        }
+    }
+}
+
 macro_rules! round_trips {
     ($($test:ident: $row:ident of $strategy:ident;)+) => {$(
         proptest! {
@@ -125,6 +158,8 @@ round_trips! {
     line_detection_round_trips: LineDetectionRow of line_detection_row;
     line_images_round_trip: LineImageRow of line_image_row;
     ocr_results_round_trip: OcrResultRow of ocr_result_row;
+    page_text_round_trips: PageTextRow of page_text_row;
+    words_round_trip: WordRow of word_row;
     errors_round_trip: ErrorRow of error_row;
 }
 

@@ -1,26 +1,43 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use bytes::Bytes;
 
 use super::names::is_image_name;
-use super::{PageRef, PageSource, PageSourceError};
+use super::pdf::{OpenPdf, OpenPdfs};
+use super::{PageRef, PageSource, PageSourceError, Scan};
 use crate::storage::{ArtifactKey, ArtifactStore, InvalidKey, StorageError};
 use parkhang_core::domain::{ErrorCategory, VolumeId};
 
-/// Source of volumes in a bucket: the images of a volume lie in the folder `W-I`.
+/// Source of volumes in a bucket: the images of a volume lie in the folder `W-I`, or the volume is the PDF `W-I.pdf`.
 #[derive(Debug, Clone)]
 pub struct BucketFolders {
     store: Arc<dyn ArtifactStore>,
+    pdfs: OpenPdfs,
 }
 
 impl BucketFolders {
     pub fn new(store: Arc<dyn ArtifactStore>) -> Self {
-        Self { store }
+        Self {
+            store,
+            pdfs: OpenPdfs::default(),
+        }
     }
 
     fn folder(volume: &VolumeId) -> Result<ArtifactKey, PageSourceError> {
         ArtifactKey::new(volume.to_string()).map_err(|error| no_name(volume, "", &error))
+    }
+}
+
+impl BucketFolders {
+    /// Opens the PDF of a volume anew.
+    async fn pdf(&self, volume: &VolumeId) -> Result<OpenPdf, PageSourceError> {
+        let name = format!("{volume}.pdf");
+        let key = ArtifactKey::new(name.clone()).map_err(|error| no_name(volume, &name, &error))?;
+        let bytes = self.store.get(&key).await.map_err(|error| match error {
+            StorageError::NotFound { .. } => PageSourceError::NoSuchVolume(volume.clone()),
+            error => unreadable(volume, &name, &error, error.category()),
+        })?;
+        self.pdfs.open(volume, &name, bytes).await
     }
 }
 
@@ -50,7 +67,7 @@ impl PageSource for BucketFolders {
         let listed = listed.map_err(|error| unreadable(volume, "the list", &error, error.category()))?;
         // A bucket has no folders but those that hold something.
         if listed.is_empty() {
-            return Err(PageSourceError::NoSuchVolume(volume.clone()));
+            return Ok(self.pdf(volume).await?.pages());
         }
         let below = folder.as_str().len() + 1;
         let images = listed.iter().filter_map(|(key, meta)| {
@@ -64,7 +81,7 @@ impl PageSource for BucketFolders {
         Ok(images.collect())
     }
 
-    async fn read(&self, volume: &VolumeId, page: &PageRef) -> Result<Bytes, PageSourceError> {
+    async fn read(&self, volume: &VolumeId, page: &PageRef) -> Result<Scan, PageSourceError> {
         let missing = || PageSourceError::NoSuchPage {
             volume: volume.clone(),
             page: page.name.clone(),
@@ -72,13 +89,22 @@ impl PageSource for BucketFolders {
         if page.name.contains('/') {
             return Err(missing());
         }
+        if !is_image_name(&page.name) {
+            let open = self.pdfs.find(&format!("{volume}.pdf"), page.version.as_deref());
+            let pdf = match open {
+                Some(open) => open,
+                None => self.pdf(volume).await?,
+            };
+            return pdf.page(&page.name).ok_or_else(missing);
+        }
         let key = Self::folder(volume)?
             .join(&page.name)
             .map_err(|error| no_name(volume, &page.name, &error))?;
-        self.store.get(&key).await.map_err(|error| match error {
+        let bytes = self.store.get(&key).await.map_err(|error| match error {
             StorageError::NotFound { .. } => missing(),
             error => unreadable(volume, &page.name, &error, error.category()),
-        })
+        });
+        bytes.map(Scan::Image)
     }
 }
 
@@ -108,7 +134,8 @@ mod tests {
         let pages = source.pages(&volume).await.unwrap();
         let names: Vec<&str> = pages.iter().map(|page| page.name.as_str()).collect();
         assert_eq!(names, ["a.JPG", "b.tif"]);
-        assert_eq!(source.read(&volume, &pages[1]).await.unwrap(), "W1-I1/b.tif");
+        let scan = source.read(&volume, &pages[1]).await.unwrap();
+        assert_eq!(scan.image().unwrap(), "W1-I1/b.tif");
 
         let elsewhere = PageRef {
             name: "../W1-I10/d.jpg".to_owned(),

@@ -2,17 +2,46 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
-use bytes::Bytes;
 
-use super::names::{is_image_name, volume_id};
-use super::{PageRef, PageSource, PageSourceError};
+use super::names::{is_image_name, is_pdf_name, volume_id};
+use super::pdf::{OpenPdf, OpenPdfs};
+use super::{PageRef, PageSource, PageSourceError, Scan};
 use parkhang_core::domain::{ErrorCategory, InvalidName, VolumeId};
 
-/// Volume that lies in one folder of images.
+/// Kinds of places that are a volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum VolumeKind {
+    /// Folder of images.
+    Folder,
+    /// PDF file, whose pages are those of the volume.
+    Pdf,
+    /// Image file, the only page of its volume.
+    Image,
+}
+
+impl VolumeKind {
+    /// Returns what a path is, by its name and by what lies there; `None` for a file of another kind, and for nothing.
+    pub fn of(path: &Path) -> Option<Self> {
+        if path.is_dir() {
+            return Some(Self::Folder);
+        }
+        let name = path.file_name()?.to_string_lossy();
+        if !path.is_file() {
+            None
+        } else if is_pdf_name(&name) {
+            Some(Self::Pdf)
+        } else {
+            is_image_name(&name).then_some(Self::Image)
+        }
+    }
+}
+
+/// Volume with its place on the disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct VolumeFolder {
+pub struct FoundVolume {
     pub volume: VolumeId,
-    pub folder: PathBuf,
+    pub place: PathBuf,
+    pub kind: VolumeKind,
 }
 
 /// Reason for which a path cannot be taken as volumes.
@@ -20,9 +49,9 @@ pub struct VolumeFolder {
 pub enum DiscoverError {
     #[error("{} does not exist", .0.display())]
     Missing(PathBuf),
-    #[error("{} is a file: name the folder that holds the page images", .0.display())]
-    NotAFolder(PathBuf),
-    #[error("{} holds no page images (jpg, png, tif, webp, bmp, pnm), nor folders of them", .0.display())]
+    #[error("{} is neither an image (jpg, png, tif, webp, bmp, pnm) nor a PDF", .0.display())]
+    UnknownFile(PathBuf),
+    #[error("{} holds no page images (jpg, png, tif, webp, bmp, pnm) and no PDFs, nor folders of them", .0.display())]
     NoImages(PathBuf),
     #[error("both {} and {} would be volume {volume}: name one of them with --w-id and --i-id", .first.display(), .second.display())]
     Ambiguous {
@@ -36,46 +65,50 @@ pub enum DiscoverError {
     Io { path: PathBuf, source: std::io::Error },
 }
 
-/// Finds the volumes below `roots`: a folder of images is one volume, a folder of such folders is one volume each. Without
-/// explicit ids, `W-I` or the folder's name gives the volume id, its parent the W id. Volumes come in the order of `roots`,
-/// then by name.
+/// Finds the volumes below `roots`: a folder of images is one volume, a folder of such folders is one volume each; a PDF is a volume, also
+/// one that lies in a folder, and an image file that is named itself. Without explicit ids, `W-I` or the name of the folder or of the file
+/// without its ending gives the volume id, its parent the W id. Volumes come in the order of `roots`, then by name.
 ///
 /// # Errors
 ///
-/// [`DiscoverError`] for a path that is no folder, holds no images, or gives no volume id.
+/// [`DiscoverError`] for a path that is no such folder or file, or gives no volume id.
 pub fn discover_volumes(
     roots: &[PathBuf],
     w_id: Option<&str>,
     i_id: Option<&str>,
-) -> Result<Vec<VolumeFolder>, DiscoverError> {
-    let mut found: Vec<VolumeFolder> = Vec::new();
+) -> Result<Vec<FoundVolume>, DiscoverError> {
+    let mut found: Vec<FoundVolume> = Vec::new();
     let mut places: HashMap<VolumeId, usize> = HashMap::new();
     for root in roots {
-        for folder in volume_folders(root)? {
-            let volume = volume_id(&folder, w_id, i_id)?;
+        for (place, kind) in volume_places(root)? {
+            let named = match kind {
+                VolumeKind::Folder => place.clone(),
+                VolumeKind::Pdf | VolumeKind::Image => place.with_extension(""),
+            };
+            let volume = volume_id(&named, w_id, i_id)?;
             if let Some(first) = places.get(&volume).and_then(|place| found.get(*place)) {
                 // A folder that is named twice, or once itself and once by its parent, is one volume.
-                if first.folder == folder {
+                if first.place == place {
                     continue;
                 }
                 return Err(DiscoverError::Ambiguous {
                     volume,
-                    first: first.folder.clone(),
-                    second: folder,
+                    first: first.place.clone(),
+                    second: place,
                 });
             }
             places.insert(volume.clone(), found.len());
-            found.push(VolumeFolder { volume, folder });
+            found.push(FoundVolume { volume, place, kind });
         }
     }
     Ok(found)
 }
 
 /// Folders of images inside the volumes' own folders. They belong to no volume, which is worth a warning.
-pub fn folders_left_out(volumes: &[VolumeFolder]) -> Vec<PathBuf> {
+pub fn folders_left_out(volumes: &[FoundVolume]) -> Vec<PathBuf> {
     let mut left_out: Vec<PathBuf> = volumes
         .iter()
-        .filter_map(|found| std::fs::read_dir(&found.folder).ok())
+        .filter_map(|found| std::fs::read_dir(&found.place).ok())
         .flatten()
         .filter_map(|entry| Some(entry.ok()?.path()))
         .filter(|path| path.is_dir() && has_images(path).unwrap_or(false))
@@ -84,7 +117,7 @@ pub fn folders_left_out(volumes: &[VolumeFolder]) -> Vec<PathBuf> {
     left_out
 }
 
-fn volume_folders(root: &Path) -> Result<Vec<PathBuf>, DiscoverError> {
+fn volume_places(root: &Path) -> Result<Vec<(PathBuf, VolumeKind)>, DiscoverError> {
     let io = |source| DiscoverError::Io {
         path: root.to_owned(),
         source,
@@ -92,27 +125,50 @@ fn volume_folders(root: &Path) -> Result<Vec<PathBuf>, DiscoverError> {
     if !root.exists() {
         return Err(DiscoverError::Missing(root.to_owned()));
     }
-    if !root.is_dir() {
-        return Err(DiscoverError::NotAFolder(root.to_owned()));
-    }
-    // One path for one folder, however it was named, by which a repeated one is known.
+    let kind = VolumeKind::of(root).ok_or_else(|| DiscoverError::UnknownFile(root.to_owned()))?;
+    // One path for one place, however it was named, by which a repeated one is known.
     let root = root.canonicalize().map_err(io)?;
-    if has_images(&root)? {
-        return Ok(vec![root]);
+    if kind != VolumeKind::Folder {
+        return Ok(vec![(root, kind)]);
     }
-    let mut folders = Vec::new();
+    let mut places = pdfs_in(&root)?;
+    if has_images(&root)? {
+        places.insert(0, (root, VolumeKind::Folder));
+        return Ok(places);
+    }
     for entry in std::fs::read_dir(&root).map_err(io)? {
         let path = entry.map_err(io)?.path();
-        if path.is_dir() && has_images(&path)? {
-            folders.push(path);
+        if !path.is_dir() {
+            continue;
+        }
+        places.extend(pdfs_in(&path)?);
+        if has_images(&path)? {
+            places.push((path, VolumeKind::Folder));
         }
     }
-    folders.sort();
-    if folders.is_empty() {
+    places.sort();
+    if places.is_empty() {
         Err(DiscoverError::NoImages(root))
     } else {
-        Ok(folders)
+        Ok(places)
     }
+}
+
+/// The PDFs in a folder, by name.
+fn pdfs_in(folder: &Path) -> Result<Vec<(PathBuf, VolumeKind)>, DiscoverError> {
+    let io = |source| DiscoverError::Io {
+        path: folder.to_owned(),
+        source,
+    };
+    let mut pdfs = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(io)? {
+        let path = entry.map_err(io)?.path();
+        if VolumeKind::of(&path) == Some(VolumeKind::Pdf) {
+            pdfs.push((path, VolumeKind::Pdf));
+        }
+    }
+    pdfs.sort();
+    Ok(pdfs)
 }
 
 fn has_images(folder: &Path) -> Result<bool, DiscoverError> {
@@ -129,35 +185,61 @@ fn has_images(folder: &Path) -> Result<bool, DiscoverError> {
     Ok(false)
 }
 
-/// Source of volumes in local folders.
+/// Source of volumes in local folders and files.
 #[derive(Debug, Clone, Default)]
 pub struct FolderSource {
-    folders: BTreeMap<VolumeId, PathBuf>,
+    places: BTreeMap<VolumeId, (PathBuf, VolumeKind)>,
+    pdfs: OpenPdfs,
 }
 
 impl FolderSource {
-    pub fn new(volumes: impl IntoIterator<Item = VolumeFolder>) -> Self {
+    pub fn new(volumes: impl IntoIterator<Item = FoundVolume>) -> Self {
         Self {
-            folders: volumes
+            places: volumes
                 .into_iter()
-                .map(|found| (found.volume, found.folder))
+                .map(|found| (found.volume, (found.place, found.kind)))
                 .collect(),
+            pdfs: OpenPdfs::default(),
         }
     }
 
-    fn folder(&self, volume: &VolumeId) -> Result<&PathBuf, PageSourceError> {
-        self.folders
+    fn place(&self, volume: &VolumeId) -> Result<(&Path, VolumeKind), PageSourceError> {
+        let (place, kind) = self
+            .places
             .get(volume)
-            .ok_or_else(|| PageSourceError::NoSuchVolume(volume.clone()))
+            .ok_or_else(|| PageSourceError::NoSuchVolume(volume.clone()))?;
+        Ok((place, *kind))
+    }
+
+    /// Opens a PDF anew.
+    async fn pdf(&self, volume: &VolumeId, place: &Path) -> Result<OpenPdf, PageSourceError> {
+        let name = place.to_string_lossy();
+        let bytes = tokio::fs::read(place).await;
+        let bytes = bytes.map_err(|error| unreadable(volume, &name, &error))?;
+        self.pdfs.open(volume, &name, bytes.into()).await
     }
 }
 
 #[async_trait]
 impl PageSource for FolderSource {
     async fn pages(&self, volume: &VolumeId) -> Result<Vec<PageRef>, PageSourceError> {
-        let folder = self.folder(volume)?;
+        let (place, kind) = self.place(volume)?;
         let failed = |error: std::io::Error| unreadable(volume, "", &error);
-        let mut entries = tokio::fs::read_dir(folder).await.map_err(failed)?;
+        match kind {
+            VolumeKind::Pdf => return Ok(self.pdf(volume, place).await?.pages()),
+            VolumeKind::Image => {
+                let size = tokio::fs::metadata(place).await.map_err(failed)?.len();
+                let name = place
+                    .file_name()
+                    .unwrap_or_default()
+                    .to_string_lossy()
+                    .into_owned();
+                let version = None;
+                return Ok(vec![PageRef { name, size, version }]);
+            }
+            VolumeKind::Folder => {}
+        }
+        let mut entries = tokio::fs::read_dir(place).await.map_err(failed)?;
         let mut pages = Vec::new();
         while let Some(entry) = entries.next_entry().await.map_err(failed)? {
             let Ok(name) = entry.file_name().into_string() else {
@@ -176,20 +258,32 @@ impl PageSource for FolderSource {
         Ok(pages)
     }
 
-    async fn read(&self, volume: &VolumeId, page: &PageRef) -> Result<Bytes, PageSourceError> {
+    async fn read(&self, volume: &VolumeId, page: &PageRef) -> Result<Scan, PageSourceError> {
+        let missing = || PageSourceError::NoSuchPage {
+            volume: volume.clone(),
+            page: page.name.clone(),
+        };
         // A listed name is one path segment; anything else did not come from `pages`.
         if Path::new(&page.name).file_name() != Some(page.name.as_ref()) {
-            return Err(PageSourceError::NoSuchPage {
-                volume: volume.clone(),
-                page: page.name.clone(),
-            });
+            return Err(missing());
         }
-        match tokio::fs::read(self.folder(volume)?.join(&page.name)).await {
-            Ok(bytes) => Ok(bytes.into()),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(PageSourceError::NoSuchPage {
-                volume: volume.clone(),
-                page: page.name.clone(),
-            }),
+        let (place, kind) = self.place(volume)?;
+        let file = match kind {
+            VolumeKind::Folder => place.join(&page.name),
+            VolumeKind::Image if place.file_name() == Some(page.name.as_ref()) => place.to_owned(),
+            VolumeKind::Image => return Err(missing()),
+            VolumeKind::Pdf => {
+                let open = self.pdfs.find(&place.to_string_lossy(), page.version.as_deref());
+                let pdf = match open {
+                    Some(open) => open,
+                    None => self.pdf(volume, place).await?,
+                };
+                return pdf.page(&page.name).ok_or_else(missing);
+            }
+        };
+        match tokio::fs::read(file).await {
+            Ok(bytes) => Ok(Scan::Image(bytes.into())),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(missing()),
             Err(error) => Err(unreadable(volume, &page.name, &error)),
         }
     }
@@ -218,110 +312,4 @@ fn category(error: &std::io::Error) -> ErrorCategory {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn touch(path: PathBuf) {
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, b"x").unwrap();
-    }
-
-    #[test]
-    fn images_below_a_volume_are_told_of() {
-        let root = tempfile::tempdir().unwrap();
-        for name in ["W1-I1/a.jpg", "W1-I1/more/b.jpg", "W1-I1/notes/x.txt"] {
-            touch(root.path().join(name));
-        }
-        let volumes = discover_volumes(&[root.path().to_owned()], None, None).unwrap();
-        let left_out = folders_left_out(&volumes);
-        assert_eq!(left_out.len(), 1);
-        assert!(left_out[0].ends_with("W1-I1/more"));
-    }
-
-    #[tokio::test]
-    async fn folders_of_folders_are_volumes_and_junk_is_not_a_page() {
-        let root = tempfile::tempdir().unwrap();
-        for name in [
-            "W1-I1/b.jpg",
-            "W1-I1/a.TIF",
-            "W1-I1/.jpg",
-            "W1-I1/dimensions.json",
-            "W1-I2/a.png",
-            "notes/x.txt",
-        ] {
-            touch(root.path().join(name));
-        }
-        let volumes = discover_volumes(&[root.path().to_owned()], None, None).unwrap();
-        assert_eq!(
-            volumes.iter().map(|v| v.volume.to_string()).collect::<Vec<_>>(),
-            ["W1-I1", "W1-I2"]
-        );
-        let source = FolderSource::new(volumes);
-        let pages = source.pages(&"W1-I1".parse().unwrap()).await.unwrap();
-        assert_eq!(
-            pages.iter().map(|p| p.name.as_str()).collect::<Vec<_>>(),
-            ["a.TIF", "b.jpg"]
-        );
-    }
-
-    #[tokio::test]
-    async fn a_page_name_cannot_leave_the_volume() {
-        let root = tempfile::tempdir().unwrap();
-        touch(root.path().join("v/a.jpg"));
-        touch(root.path().join("secret.jpg"));
-        let source =
-            FolderSource::new(discover_volumes(&[root.path().join("v")], Some("W"), Some("I")).unwrap());
-        let page = PageRef {
-            name: "../secret.jpg".into(),
-            size: 1,
-            version: None,
-        };
-        let error = source.read(&"W-I".parse().unwrap(), &page).await.unwrap_err();
-        assert!(matches!(error, PageSourceError::NoSuchPage { .. }));
-    }
-
-    #[tokio::test]
-    async fn an_error_that_may_pass_is_not_blamed_on_the_page() {
-        let volume: VolumeId = "W-I".parse().unwrap();
-        let of = |kind: std::io::ErrorKind| unreadable(&volume, "a.jpg", &kind.into()).category();
-        for kind in [
-            std::io::ErrorKind::StaleNetworkFileHandle,
-            std::io::ErrorKind::TimedOut,
-            std::io::ErrorKind::Interrupted,
-        ] {
-            assert_eq!(of(kind), ErrorCategory::Network, "{kind}");
-        }
-        // EIO, which has no kind of its own.
-        let broken = std::io::Error::from_raw_os_error(5);
-        assert_eq!(
-            unreadable(&volume, "a.jpg", &broken).category(),
-            ErrorCategory::Network
-        );
-        assert_eq!(of(std::io::ErrorKind::PermissionDenied), ErrorCategory::Input);
-
-        let root = tempfile::tempdir().unwrap();
-        touch(root.path().join("v/a.jpg"));
-        std::fs::create_dir(root.path().join("v/b.jpg")).unwrap();
-        let source =
-            FolderSource::new(discover_volumes(&[root.path().join("v")], Some("W"), Some("I")).unwrap());
-        let folder = PageRef {
-            name: "b.jpg".into(),
-            size: 1,
-            version: None,
-        };
-        let error = source.read(&volume, &folder).await.unwrap_err();
-        assert_eq!(error.category(), ErrorCategory::Input);
-    }
-
-    #[test]
-    fn two_folders_for_one_volume_are_refused() {
-        let root = tempfile::tempdir().unwrap();
-        touch(root.path().join("a/W1-I1/p.jpg"));
-        touch(root.path().join("b/W1-I1/p.jpg"));
-        let roots = [root.path().join("a"), root.path().join("b")];
-        assert!(matches!(
-            discover_volumes(&roots, None, None),
-            Err(DiscoverError::Ambiguous { .. })
-        ));
-    }
-}
+mod tests;

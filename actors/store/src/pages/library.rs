@@ -2,9 +2,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use async_trait::async_trait;
-use bytes::Bytes;
 
-use super::{FolderSource, PageRef, PageSource, PageSourceError, VolumeFolder, discover_volumes};
+use super::{FolderSource, FoundVolume, PageRef, PageSource, PageSourceError, Scan, discover_volumes};
 use parkhang_core::domain::{ErrorCategory, VolumeId};
 
 /// Source of all volumes below one folder, also of those that are put there while the program runs.
@@ -35,7 +34,7 @@ impl LibraryFolder {
             category: ErrorCategory::Transient,
         };
         let root = self.root.clone();
-        let found: Vec<VolumeFolder> =
+        let found: Vec<FoundVolume> =
             tokio::task::spawn_blocking(move || discover_volumes(&[root], None, None))
                 .await
                 .map_err(|error| unreadable(error.to_string()))?
@@ -55,7 +54,7 @@ impl PageSource for LibraryFolder {
         }
     }
 
-    async fn read(&self, volume: &VolumeId, page: &PageRef) -> Result<Bytes, PageSourceError> {
+    async fn read(&self, volume: &VolumeId, page: &PageRef) -> Result<Scan, PageSourceError> {
         match self.known().read(volume, page).await {
             Err(PageSourceError::NoSuchVolume(_)) => self.look_again(volume).await?.read(volume, page).await,
             bytes => bytes,
@@ -84,6 +83,7 @@ mod tests {
 
         add("W1-I2");
         let pages = library.pages(&id("I2")).await.unwrap();
-        assert_eq!(&library.read(&id("I2"), &pages[0]).await.unwrap()[..], b"scan");
+        let scan = library.read(&id("I2"), &pages[0]).await.unwrap();
+        assert_eq!(scan.image().unwrap(), "scan");
     }
 }

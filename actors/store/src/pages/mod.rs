@@ -1,5 +1,5 @@
 //! Pages: the sources that scans of volumes come from. A source lists the pages of a volume in reading order and hands out
-//! bytes; what the bytes mean is for `models::page` to say.
+//! each as a [`Scan`]: the bytes of an image file, or a page of a PDF, which is a volume by itself.
 //!
 //! Sources differ in what they know. A folder or a bucket knows the names and sizes of files; the order and the choice of pages
 //! then come from names alone. BDRC's archive has a list for each volume, which is the truth about its images and, by its ETag,
@@ -13,24 +13,27 @@ mod bucket;
 mod folder;
 mod library;
 mod names;
+mod pdf;
 mod read_ahead;
+mod scan;
 mod survey;
 
 use std::fmt;
 
 use async_trait::async_trait;
-use bytes::Bytes;
 
 use parkhang_core::domain::{ErrorCategory, VolumeId};
+use parkhang_pdf::PdfError;
 
 pub use bdrc::{
     BdrcArchive, ImageList, IntroPagesError, Junk, JunkEntry, ManifestError, VolumeManifest, VolumeNameError,
     VolumeVersion, WithBenchmark, read_intro_pages, unpacked, volume_of_folder, volume_of_source,
 };
 pub use bucket::BucketFolders;
-pub use folder::{DiscoverError, FolderSource, VolumeFolder, discover_volumes, folders_left_out};
+pub use folder::{DiscoverError, FolderSource, FoundVolume, VolumeKind, discover_volumes, folders_left_out};
 pub use library::LibraryFolder;
 pub use read_ahead::read_ahead;
+pub use scan::{PdfPage, Scan, ScanError, ScanPixels};
 pub use survey::survey;
 
 /// Page of a volume, by the name that its source gives it.
@@ -58,6 +61,13 @@ pub enum PageSourceError {
     NoSuchVolume(VolumeId),
     #[error("page {page} of volume {volume} does not exist")]
     NoSuchPage { volume: VolumeId, page: String },
+    /// A PDF that cannot be opened.
+    #[error("{file} of volume {volume}: {error}")]
+    Pdf {
+        volume: VolumeId,
+        file: String,
+        error: PdfError,
+    },
     #[error("reading {page} of volume {volume}: {message}")]
     Unreadable {
         volume: VolumeId,
@@ -73,6 +83,7 @@ impl PageSourceError {
         match self {
             Self::NoSuchVolume(_) => ErrorCategory::Config,
             Self::NoSuchPage { .. } => ErrorCategory::Input,
+            Self::Pdf { error, .. } => scan::category(error),
             Self::Unreadable { category, .. } => *category,
         }
     }
@@ -88,5 +99,10 @@ pub trait PageSource: Send + Sync + fmt::Debug {
     /// [`PageSourceError`] if the volume is not there or cannot be listed.
     async fn pages(&self, volume: &VolumeId) -> Result<Vec<PageRef>, PageSourceError>;
 
-    async fn read(&self, volume: &VolumeId, page: &PageRef) -> Result<Bytes, PageSourceError>;
+    /// Reads a page by its name.
+    ///
+    /// # Errors
+    ///
+    /// [`PageSourceError`] if the page is not there or cannot be read.
+    async fn read(&self, volume: &VolumeId, page: &PageRef) -> Result<Scan, PageSourceError>;
 }

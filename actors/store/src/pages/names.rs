@@ -30,7 +30,14 @@ pub(super) fn is_image_name(name: &str) -> bool {
     }
 }
 
-/// Volume that a folder is by its name `W-I`, or by its parent's name and its own.
+/// True for the file name of a PDF, not hidden.
+pub(super) fn is_pdf_name(name: &str) -> bool {
+    name.rsplit_once('.').is_some_and(|(stem, extension)| {
+        !stem.is_empty() && !name.starts_with('.') && extension.eq_ignore_ascii_case("pdf")
+    })
+}
+
+/// Volume that a folder, or a file without its ending, is by its name `W-I`, or by its parent's name and its own.
 pub(super) fn volume_id(
     folder: &Path,
     w_id: Option<&str>,

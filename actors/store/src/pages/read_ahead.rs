@@ -1,17 +1,16 @@
-use bytes::Bytes;
 use futures::{Stream, StreamExt, stream};
 
-use super::{PageRef, PageSource, PageSourceError};
+use super::{PageRef, PageSource, PageSourceError, Scan};
 use parkhang_core::domain::VolumeId;
 
-/// Stream of the bytes of `pages` in their order, while up to `depth` of them are on their way. With a source that takes a time
+/// Stream of the scans of `pages` in their order, while up to `depth` of them are on their way. With a source that takes a time
 /// `t` to answer, `depth / t` pages a second come out; nothing is read that the consumer has no room for.
 pub fn read_ahead<'a>(
     source: &'a dyn PageSource,
     volume: &'a VolumeId,
     pages: impl IntoIterator<Item = PageRef, IntoIter: Send + 'a>,
     depth: usize,
-) -> impl Stream<Item = (PageRef, Result<Bytes, PageSourceError>)> + Send + 'a {
+) -> impl Stream<Item = (PageRef, Result<Scan, PageSourceError>)> + Send + 'a {
     stream::iter(pages)
         .map(move |page| async move {
             let read = source.read(volume, &page).await;
@@ -43,7 +42,7 @@ mod tests {
             Ok(Vec::new())
         }
 
-        async fn read(&self, volume: &VolumeId, page: &PageRef) -> Result<Bytes, PageSourceError> {
+        async fn read(&self, volume: &VolumeId, page: &PageRef) -> Result<Scan, PageSourceError> {
             let reading = self.reading.fetch_add(1, Ordering::SeqCst) + 1;
             self.most.fetch_max(reading, Ordering::SeqCst);
             tokio::time::sleep(Duration::from_millis(100)).await;
@@ -53,7 +52,7 @@ mod tests {
                     volume: volume.clone(),
                     page: page.name.clone(),
                 }),
-                _ => Ok(page.name.clone().into()),
+                _ => Ok(Scan::Image(page.name.clone().into())),
             }
         }
     }
@@ -80,7 +79,7 @@ mod tests {
             assert_eq!(page.size, index);
             match index {
                 13 => assert!(bytes.is_err()),
-                _ => assert_eq!(bytes.as_ref().unwrap(), &page.name),
+                _ => assert_eq!(bytes.as_ref().unwrap().image().unwrap(), &page.name),
             }
         }
         assert_eq!(read.len(), 160);

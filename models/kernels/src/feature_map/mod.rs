@@ -11,6 +11,7 @@
 //! A map in host memory is one image, a tensor may be several: batches help a GPU and only drive the data out of a
 //! processor's caches, which takes images side by side on its threads instead.
 
+mod attention;
 mod recurrent;
 mod rows;
 mod tensors;
@@ -40,7 +41,7 @@ pub trait FeatureMap: Sized + Clone {
     type Convolution: Debug + Send + Sync;
     type Lstm: Debug + Send + Sync;
 
-    /// `count` images `[channels][rows][columns]`. A map in host memory takes one image of one channel or of one row.
+    /// `count` images `[channels][rows][columns]`. A map in host memory takes one image.
     fn images(values: Vec<f32>, count: usize, size: MapSize, device: &Device) -> Self;
 
     /// A map in host memory heeds the precision, a GPU the device.
@@ -66,6 +67,33 @@ pub trait FeatureMap: Sized + Clone {
     fn residual_block(&self, block: &ResidualBlock<Self::Convolution>) -> Result<Self, InferenceError> {
         whole_block(self, block)
     }
+
+    /// Two convolutions of single pixels with an activation between. `factors`, a map of one row and column, scale the channels
+    /// of the map before.
+    fn perceptron(
+        &self,
+        perceptron: &Perceptron<Self::Convolution>,
+        factors: Option<&Self>,
+    ) -> Result<Self, InferenceError> {
+        whole_perceptron(self, perceptron, factors)
+    }
+
+    /// Self-attention (Vaswani et al. 2017) along a map of one row that has queries, keys and values stacked, each as many heads.
+    fn attend(&self, heads: usize) -> Self;
+
+    /// Norm of each pixel over its channels (Ba et al. 2016).
+    fn layer_norm(&self, norm: &LayerNorm) -> Self;
+
+    /// Mean of windows of so many rows and columns that do not overlap; what is left of the map beside them is not seen.
+    fn average_pool(&self, rows: usize, columns: usize) -> Self;
+
+    /// A quarter of the channels, at twice the rows and columns: those of the upper left pixel of each four first, then the upper
+    /// right, the lower left and the lower right.
+    fn interleave(&self) -> Self;
+
+    /// For each column of each image of one row, the likeliest class after a convolution of single pixels, and its share of the
+    /// softmax over all.
+    fn likeliest(&self, classifier: &Self::Convolution) -> Result<Vec<(u32, f32)>, InferenceError>;
 
     /// Reads a map of one row along its columns: the channels of the way forward, then those of the way back.
     fn recur(&self, lstm: &Self::Lstm) -> Result<Self, InferenceError>;
@@ -124,12 +152,50 @@ fn whole_block<M: FeatureMap>(map: &M, block: &ResidualBlock<M::Convolution>) ->
     Ok(narrowed.add(map).relu())
 }
 
+/// The convolutions of [`FeatureMap::perceptron`]; both see single pixels.
+#[derive(Debug)]
+pub struct Perceptron<C> {
+    pub widen: C,
+    pub activation: Activation,
+    pub narrow: C,
+    /// `true` adds what went in.
+    pub residual: bool,
+}
+
+fn whole_perceptron<M: FeatureMap>(
+    map: &M,
+    perceptron: &Perceptron<M::Convolution>,
+    factors: Option<&M>,
+) -> Result<M, InferenceError> {
+    let scaled = factors.map(|factors| map.clone().scale(factors));
+    let map = scaled.as_ref().unwrap_or(map);
+    let narrowed = map
+        .convolve(&perceptron.widen, perceptron.activation)?
+        .convolve(&perceptron.narrow, Activation::None)?;
+    Ok(if perceptron.residual {
+        narrowed.add(map)
+    } else {
+        narrowed
+    })
+}
+
+/// Scale and shift of a [norm over channels](FeatureMap::layer_norm).
+#[derive(Debug, Clone)]
+pub struct LayerNorm {
+    pub scale: Vec<f32>,
+    pub shift: Vec<f32>,
+    /// Value added to the variance.
+    pub epsilon: f32,
+}
+
 /// Largest value of a window.
 #[derive(Debug, Clone, Copy)]
 pub struct Pool {
     pub kernel: [usize; 2],
     pub stride: [usize; 2],
     pub padding: usize,
+    /// Rows and columns after the last ones besides those of `padding`, for kernels of an even size.
+    pub after: usize,
 }
 
 impl Pool {
@@ -139,6 +205,7 @@ impl Pool {
             kernel: [rows, columns],
             stride: [rows, columns],
             padding: 0,
+            after: 0,
         }
     }
 }

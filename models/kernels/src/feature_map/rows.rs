@@ -3,11 +3,11 @@
 use burn::tensor::Device;
 
 use super::recurrent::{HostLstm, LstmWeights};
-use super::{Activation, FeatureMap, MapSize, Pool, ResidualBlock};
+use super::{Activation, FeatureMap, LayerNorm, MapSize, Perceptron, Pool, ResidualBlock, attention};
 use crate::convolution::{Conv2dShape, ConvolutionWeights};
 use crate::error::InferenceError;
 use crate::precision::Precision;
-use crate::row_convolution::{DepthwiseConvolution, RowConvolution, RowMap};
+use crate::row_convolution::{DepthwiseConvolution, PooledBuffer, RowConvolution, RowMap};
 
 /// A convolution of all channels with all, or of each with itself.
 #[derive(Debug)]
@@ -24,12 +24,23 @@ impl FeatureMap for RowMap {
     type Lstm = HostLstm;
 
     fn images(values: Vec<f32>, count: usize, size: MapSize, _: &Device) -> Self {
-        debug_assert!(count == 1 && (size.channels == 1 || size.rows == 1));
+        debug_assert_eq!(count, 1);
+        let MapSize {
+            channels,
+            rows,
+            columns,
+        } = size;
+        let as_they_are = channels == 1 || rows == 1;
+        let values = if as_they_are {
+            values.into()
+        } else {
+            by_row(&values, size)
+        };
         Self {
-            rows: size.rows,
-            channels: size.channels,
-            width: size.columns,
-            values: values.into(),
+            rows,
+            channels,
+            width: columns,
+            values,
         }
     }
 
@@ -98,6 +109,70 @@ impl FeatureMap for RowMap {
         Ok(result)
     }
 
+    /// Strip after strip of pixels, so that what is between the convolutions never leaves the cache.
+    fn perceptron(
+        &self,
+        perceptron: &Perceptron<HostConvolution>,
+        factors: Option<&Self>,
+    ) -> Result<Self, InferenceError> {
+        let Perceptron {
+            widen,
+            activation,
+            narrow,
+            residual,
+        } = perceptron;
+        let in_strips = match (widen, narrow) {
+            (HostConvolution::Dense(widen), HostConvolution::Dense(narrow)) => {
+                let factors = factors.map(|factors| &*factors.values);
+                widen.perceptron(*activation, narrow, *residual, self, factors)
+            }
+            _ => None,
+        };
+        match in_strips {
+            Some(map) => Ok(map),
+            None => super::whole_perceptron(self, perceptron, factors),
+        }
+    }
+
+    fn attend(&self, heads: usize) -> Self {
+        attention::attend(self, heads)
+    }
+
+    fn layer_norm(&self, norm: &LayerNorm) -> Self {
+        attention::layer_norm(self, norm)
+    }
+
+    fn average_pool(&self, rows: usize, columns: usize) -> Self {
+        let (down, across) = (self.rows / rows, self.width / columns);
+        let share = 1.0 / (rows * columns) as f32;
+        let mut values = Vec::with_capacity(down * self.channels * across);
+        for row in 0..down {
+            for channel in 0..self.channels {
+                values.extend((0..across).map(|column| {
+                    let window = (0..rows).flat_map(|inner| {
+                        &self.channel(row * rows + inner, channel)[column * columns..(column + 1) * columns]
+                    });
+                    window.sum::<f32>() * share
+                }));
+            }
+        }
+        Self {
+            rows: down,
+            channels: self.channels,
+            width: across,
+            values: values.into(),
+        }
+    }
+
+    fn interleave(&self) -> Self {
+        Self::interleaved(self)
+    }
+
+    fn likeliest(&self, classifier: &HostConvolution) -> Result<Vec<(u32, f32)>, InferenceError> {
+        let scores = self.convolve(classifier, Activation::None)?;
+        Ok(attention::likeliest(&scores))
+    }
+
     fn recur(&self, lstm: &HostLstm) -> Result<Self, InferenceError> {
         lstm.forward(self)
     }
@@ -135,8 +210,13 @@ impl FeatureMap for RowMap {
             kernel,
             stride,
             padding,
+            after,
         } = pool;
-        let output = |size: usize, axis: usize| (size + 2 * padding - kernel[axis]) / stride[axis] + 1;
+        if (kernel, stride, padding, after) == ([2, 2], [1, 1], 0, 1) {
+            return largest_of_four(self);
+        }
+        let output =
+            |size: usize, axis: usize| (size + 2 * padding + after - kernel[axis]) / stride[axis] + 1;
         let (rows, width) = (output(self.rows, 0), output(self.width, 1));
         // Padding must not win against negative values, so it is left out rather than counted as zero.
         let mut values = vec![f32::NEG_INFINITY; rows * self.channels * width];
@@ -179,8 +259,7 @@ impl FeatureMap for RowMap {
         let mut sums = vec![0.0_f64; self.channels];
         for row in self.values.chunks_exact((self.channels * self.width).max(1)) {
             for (channel, sum) in row.chunks_exact(self.width.max(1)).zip(&mut sums) {
-                let seen: f32 = channel.iter().take(columns).sum();
-                *sum += f64::from(seen);
+                *sum += f64::from(total(&channel[..columns.min(channel.len())]));
             }
         }
         let count = (self.rows * columns) as f64;
@@ -225,17 +304,17 @@ impl FeatureMap for RowMap {
 
     fn stack(maps: &[Self]) -> Self {
         let (rows, width) = maps.first().map_or((0, 0), |map| (map.rows, map.width));
-        let values: Vec<f32> = (0..rows)
-            .flat_map(|row| maps.iter().filter_map(move |map| map.row(row)))
-            .flatten()
-            .copied()
-            .collect();
-        Self {
-            rows,
-            channels: maps.iter().map(|map| map.channels).sum(),
-            width,
-            values: values.into(),
+        let channels: usize = maps.iter().map(|map| map.channels).sum();
+        let mut stacked = Self::unset(rows, channels, width);
+        let mut rest = &mut *stacked.values;
+        for row in 0..rows {
+            for row in maps.iter().filter_map(|map| map.row(row)) {
+                let (target, after) = rest.split_at_mut(row.len());
+                target.copy_from_slice(row);
+                rest = after;
+            }
         }
+        stacked
     }
 
     fn enlarge(&self, rows: usize, columns: usize) -> Self {
@@ -281,6 +360,53 @@ impl FeatureMap for RowMap {
     fn into_columns(self) -> Result<Vec<f32>, InferenceError> {
         Ok(Self::into_columns(self))
     }
+}
+
+/// Images `[channels][rows][columns]` as `[rows][channels][columns]`.
+fn by_row(values: &[f32], size: MapSize) -> PooledBuffer {
+    let MapSize {
+        channels,
+        rows,
+        columns,
+    } = size;
+    let mut by_row = PooledBuffer::take(values.len());
+    for (place, target) in by_row.chunks_exact_mut(columns.max(1)).enumerate() {
+        let (row, channel) = (place / channels, place % channels);
+        target.copy_from_slice(&values[(channel * rows + row) * columns..][..columns]);
+    }
+    by_row
+}
+
+/// The largest of each pixel, the one after it, and the two below these.
+fn largest_of_four(map: &RowMap) -> RowMap {
+    let mut target = RowMap::unset(map.rows, map.channels, map.width);
+    let (width, size) = (map.width.max(1), (map.channels * map.width).max(1));
+    for (row, target) in target.values.chunks_exact_mut(size).enumerate() {
+        let upper = &map.values[row * size..][..size];
+        let lower = map.row(row + 1).unwrap_or(upper);
+        for ((target, &upper), &lower) in target.iter_mut().zip(upper).zip(lower) {
+            *target = upper.max(lower);
+        }
+        for channel in target.chunks_exact_mut(width) {
+            for column in 1..width {
+                channel[column - 1] = channel[column - 1].max(channel[column]);
+            }
+        }
+    }
+    target
+}
+
+/// Sum of some values, in lanes that the compiler makes vectors of.
+fn total(values: &[f32]) -> f32 {
+    const LANES: usize = 16;
+    let (groups, rest) = values.as_chunks::<LANES>();
+    let mut sums = [0.0; LANES];
+    for group in groups {
+        for (sum, value) in sums.iter_mut().zip(group) {
+            *sum += value;
+        }
+    }
+    sums.iter().chain(rest).sum()
 }
 
 /// Two places of the input around each place of the output, and the share of the second.

@@ -3,13 +3,13 @@
 use burn::module::Param;
 use burn::nn::PaddingConfig2d;
 use burn::nn::conv::Conv2d;
-use burn::tensor::activation::{relu, sigmoid};
-use burn::tensor::module::{interpolate, max_pool2d};
-use burn::tensor::ops::{InterpolateMode, InterpolateOptions, MaxPoolOptions};
+use burn::tensor::activation::{gelu, hard_sigmoid, relu, sigmoid, silu, softmax};
+use burn::tensor::module::{avg_pool2d, interpolate, max_pool2d};
+use burn::tensor::ops::{AvgPoolOptions, InterpolateMode, InterpolateOptions, MaxPoolOptions};
 use burn::tensor::{Device, Tensor, TensorData};
 
 use super::recurrent::{DeviceLstm, LstmWeights};
-use super::{Activation, FeatureMap, MapSize, Pool};
+use super::{Activation, FeatureMap, LayerNorm, MapSize, Pool};
 use crate::convolution::{Conv2dShape, ConvolutionWeights};
 use crate::device::read;
 use crate::error::InferenceError;
@@ -37,7 +37,7 @@ impl FeatureMap for Tensor<4> {
             kernel_size: shape.kernel,
             dilation: shape.dilation,
             groups: shape.groups,
-            padding: PaddingConfig2d::Explicit(down, across, down, across),
+            padding: PaddingConfig2d::Explicit(down, across, down + shape.after[0], across + shape.after[1]),
         }
     }
 
@@ -60,7 +60,68 @@ impl FeatureMap for Tensor<4> {
             Activation::None => map,
             Activation::Relu => relu(map),
             Activation::Sigmoid => sigmoid(map),
+            Activation::Gelu => gelu(map),
+            Activation::HardSigmoid => hard_sigmoid(map, 1.0 / 6.0, 0.5),
+            Activation::HardSwish => map.clone() * hard_sigmoid(map, 1.0 / 6.0, 0.5),
+            Activation::Swish => silu(map),
         })
+    }
+
+    fn attend(&self, heads: usize) -> Self {
+        let [images, channels, _, columns] = self.dims();
+        let depth = channels / 3 / heads;
+        // Images and heads together: a product takes one dimension of matrices.
+        let part = |number: usize| -> Tensor<3> {
+            let size = channels / 3;
+            self.clone()
+                .slice([0..images, number * size..(number + 1) * size, 0..1, 0..columns])
+                .reshape([images * heads, depth, columns])
+        };
+        let queries = part(0).swap_dims(1, 2) * (1.0 / (depth as f32).sqrt());
+        let shares = softmax(queries.matmul(part(1)), 2);
+        let read = part(2).matmul(shares.swap_dims(1, 2));
+        read.reshape([images, channels / 3, 1, columns])
+    }
+
+    fn layer_norm(&self, norm: &LayerNorm) -> Self {
+        let channels = norm.scale.len();
+        let affine = |values: &[f32]| {
+            Self::from_data(
+                TensorData::new(values.to_vec(), [1, channels, 1, 1]),
+                &self.device(),
+            )
+        };
+        let centred = self.clone() - self.clone().mean_dim(1);
+        let variance = (centred.clone() * centred.clone()).mean_dim(1);
+        centred / (variance + norm.epsilon).sqrt() * affine(&norm.scale) + affine(&norm.shift)
+    }
+
+    fn average_pool(&self, rows: usize, columns: usize) -> Self {
+        avg_pool2d(
+            self.clone(),
+            AvgPoolOptions::new([rows, columns]).with_stride([rows, columns]),
+        )
+    }
+
+    fn interleave(&self) -> Self {
+        let [images, channels, rows, columns] = self.dims();
+        self.clone()
+            .reshape([images, 2, 2, channels / 4, rows, columns])
+            .permute([0, 3, 4, 1, 5, 2])
+            .reshape([images, channels / 4, 2 * rows, 2 * columns])
+    }
+
+    fn likeliest(&self, classifier: &Conv2d) -> Result<Vec<(u32, f32)>, InferenceError> {
+        let scores = self.convolve(classifier, Activation::None)?;
+        let (largest, classes) = scores.clone().max_dim_with_indices(1);
+        let shares = (scores - largest).exp().sum_dim(1).recip();
+        let classes: Vec<f32> = read(classes.float())?;
+        // Whole numbers below 2^24, exact as floats.
+        Ok(classes
+            .into_iter()
+            .map(|class| class as u32)
+            .zip(read(shares)?)
+            .collect())
     }
 
     fn recur(&self, lstm: &DeviceLstm) -> Result<Self, InferenceError> {
@@ -94,7 +155,14 @@ impl FeatureMap for Tensor<4> {
         let options = MaxPoolOptions::new(pool.kernel)
             .with_stride(pool.stride)
             .with_padding([pool.padding; 2]);
-        max_pool2d(self.clone(), options)
+        if pool.after == 0 {
+            return max_pool2d(self.clone(), options);
+        }
+        // Below all values, so that the padding never wins.
+        max_pool2d(
+            self.clone().pad((0, pool.after, 0, pool.after), f32::MIN),
+            options,
+        )
     }
 
     fn mean(&self, columns: usize) -> Self {

@@ -51,6 +51,13 @@ fn plain<M: FeatureMap>(size: MapSize, seed: usize) -> Vec<M> {
             kernel: [3, 3],
             stride: [2, 2],
             padding: 1,
+            after: 0,
+        }),
+        map.max_pool(Pool {
+            kernel: [2, 2],
+            stride: [1, 1],
+            padding: 0,
+            after: 1,
         }),
         map.enlarge(4 * rows, 4 * columns),
         map.enlarge(rows, columns),
@@ -85,6 +92,105 @@ fn depthwise<M: FeatureMap>(size: MapSize, seed: usize) -> Vec<M> {
                 .map(|activation| convolved(dilation, activation))
         })
         .collect()
+}
+
+fn weights(shape: Conv2dShape, seed: usize) -> ConvolutionWeights {
+    let [down, across] = shape.kernel;
+    ConvolutionWeights {
+        weight: numbers(shape.outputs * shape.inputs / shape.groups * down * across, seed),
+        bias: numbers(shape.outputs, seed + 1),
+        of_zero: vec![0.0; shape.outputs],
+    }
+}
+
+/// What the networks for print have besides: other activations, strides of depthwise convolutions, kernels of an even size, a
+/// perceptron for each pixel, and four pixels out of one.
+fn print<M: FeatureMap>(size: MapSize, seed: usize) -> Vec<M> {
+    let map: M = map(size, seed);
+    let channels = size.channels;
+    let convolved = |shape: Conv2dShape, activation| {
+        let convolution = M::convolution(weights(shape, seed), shape, Precision::Full, &Device::flex());
+        map.convolve(&convolution, activation).unwrap()
+    };
+    let pointwise = |inputs, outputs| {
+        let shape = Conv2dShape::pointwise(inputs, outputs);
+        M::convolution(weights(shape, seed + 2), shape, Precision::Full, &Device::flex())
+    };
+    let activations = [
+        Activation::Gelu,
+        Activation::HardSigmoid,
+        Activation::HardSwish,
+        Activation::Swish,
+    ];
+    let mut maps: Vec<M> = activations
+        .into_iter()
+        .flat_map(|activation| {
+            [
+                convolved(Conv2dShape::pointwise(channels, 7), activation),
+                convolved(Conv2dShape::square(channels, 3, 3, [1, 1]), activation),
+            ]
+        })
+        .collect();
+    for stride in [[2, 2], [2, 1], [1, 2]] {
+        for kernel in [3, 5] {
+            let shape = Conv2dShape::depthwise(channels, kernel).with_stride(stride);
+            maps.push(convolved(shape, Activation::HardSwish));
+        }
+    }
+    let along = Conv2dShape {
+        kernel: [1, 7],
+        padding: [0, 3],
+        ..Conv2dShape::depthwise(channels, 1)
+    };
+    maps.push(convolved(along, Activation::None));
+    maps.push(convolved(Conv2dShape::even(channels, 5, 2), Activation::None));
+    maps.push(convolved(Conv2dShape::pointwise(channels, 8), Activation::None).interleave());
+    maps.push(map.average_pool(3, 2));
+    maps.push(map.layer_norm(&LayerNorm {
+        scale: numbers(channels, seed + 4),
+        shift: numbers(channels, seed + 5),
+        // The numbers of a map may be nearly alike in all channels.
+        epsilon: 0.1,
+    }));
+    let factors = map.mean(size.columns);
+    for residual in [true, false] {
+        let perceptron = Perceptron {
+            widen: pointwise(channels, 13),
+            activation: Activation::Gelu,
+            narrow: pointwise(13, channels),
+            residual,
+        };
+        maps.push(map.perceptron(&perceptron, None).unwrap());
+        maps.push(map.perceptron(&perceptron, Some(&factors)).unwrap());
+    }
+    maps
+}
+
+/// A line, read with attention and by its likeliest classes.
+fn attentive<M: FeatureMap>(
+    heads: usize,
+    depth: usize,
+    columns: usize,
+    seed: usize,
+) -> (Vec<M>, Vec<(u32, f32)>) {
+    let size = MapSize {
+        channels: 4,
+        rows: 1,
+        columns,
+    };
+    let shape = Conv2dShape::pointwise(4, 3 * heads * depth);
+    let split = M::convolution(weights(shape, seed), shape, Precision::Full, &Device::flex());
+    let split = map::<M>(size, seed).convolve(&split, Activation::None).unwrap();
+    let attended = split.attend(heads);
+    let shape = Conv2dShape::pointwise(heads * depth, 101);
+    let mut scores = weights(shape, seed + 1);
+    // Far enough apart that the largest is the largest in both forms.
+    for (class, bias) in scores.bias.iter_mut().enumerate() {
+        *bias += (class * 37 % 101) as f32;
+    }
+    let classifier = M::convolution(scores, shape, Precision::Full, &Device::flex());
+    let likeliest = attended.likeliest(&classifier).unwrap();
+    (vec![attended], likeliest)
 }
 
 fn recurrent<M: FeatureMap>([inputs, hidden, steps]: [usize; 3], seed: usize) -> Vec<M> {
@@ -124,6 +230,26 @@ proptest! {
         let size = MapSize { channels, rows, columns };
         assert_equal(plain(size, seed), plain(size, seed));
         assert_equal(depthwise(size, seed), depthwise(size, seed));
+    }
+
+    #[test]
+    fn both_forms_agree_in_what_networks_for_print_have(
+        channels in 1_usize..9, rows in 3_usize..9, columns in 3_usize..70, seed in 0_usize..99,
+    ) {
+        let size = MapSize { channels, rows, columns };
+        assert_equal(print(size, seed), print(size, seed));
+    }
+
+    #[test]
+    fn both_forms_attend_alike(heads in 1_usize..4, depth in 1_usize..9, columns in 1_usize..40, seed in 0_usize..99) {
+        let (host, on_host) = attentive::<HostMap>(heads, depth, columns, seed);
+        let (device, on_device) = attentive::<DeviceMap>(heads, depth, columns, seed);
+        assert_equal(host, device);
+        prop_assert_eq!(on_host.len(), columns);
+        for ((host, host_share), (device, device_share)) in on_host.into_iter().zip(on_device) {
+            prop_assert_eq!(host, device);
+            prop_assert!((host_share - device_share).abs() < 1e-5);
+        }
     }
 
     #[test]

@@ -6,8 +6,8 @@ use std::ops::{Deref, DerefMut};
 
 /// Largest number of buffers that a thread keeps.
 const MAX_BUFFERS: usize = 12;
-/// Largest number of values that a thread keeps in all its buffers: 16 MiB.
-const MAX_VALUES: usize = 1 << 22;
+/// Largest number of values that a thread keeps in all its buffers: 64 MiB, for a text detector's maps of a page.
+const MAX_VALUES: usize = 1 << 24;
 
 thread_local! {
     static POOL: RefCell<Vec<Vec<f32>>> = const { RefCell::new(Vec::new()) };
@@ -23,7 +23,7 @@ pub(crate) struct PooledBuffer {
 
 impl PooledBuffer {
     /// A buffer of `length` values, which are left over from its last use, or zero.
-    pub(super) fn take(length: usize) -> Self {
+    pub(crate) fn take(length: usize) -> Self {
         let found = POOL.try_with(|pool| {
             let mut pool = pool.borrow_mut();
             let large_enough = pool

@@ -30,7 +30,7 @@ impl RowMap {
     }
 
     #[inline(always)]
-    pub(super) fn channel(&self, row: usize, channel: usize) -> &[f32] {
+    pub(crate) fn channel(&self, row: usize, channel: usize) -> &[f32] {
         let start = (row * self.channels + channel) * self.width;
         &self.values[start..start + self.width]
     }
@@ -57,6 +57,27 @@ impl RowMap {
             second.copy_from_slice(first);
         }
         doubled
+    }
+
+    /// A quarter of the channels at twice the rows and columns, the channels of the four pixels one after the other: the upper
+    /// two, then the lower two.
+    pub(crate) fn interleaved(&self) -> Self {
+        let channels = self.channels / 4;
+        let mut target = Self::unset(2 * self.rows, channels, 2 * self.width);
+        let rows = target.values.chunks_exact_mut((channels * 2 * self.width).max(1));
+        for (row, target) in rows.enumerate() {
+            for (channel, target) in target.chunks_exact_mut((2 * self.width).max(1)).enumerate() {
+                let first = 2 * (row % 2) * channels + channel;
+                let (left, right) = (
+                    self.channel(row / 2, first),
+                    self.channel(row / 2, first + channels),
+                );
+                for ((pair, &left), &right) in target.as_chunks_mut::<2>().0.iter_mut().zip(left).zip(right) {
+                    *pair = [left, right];
+                }
+            }
+        }
+        target
     }
 
     /// This map as one row, in which the rows of each channel are channels of their own, channel by channel.

@@ -6,7 +6,8 @@
 //!
 //! The backend's own convolutions make a matrix of all that the kernels see (im2col): nine times the map for a kernel of 3 x 3,
 //! written to memory and read again. The networks here are narrow, which leaves few multiplications for each value that is
-//! moved. Three forms share the panel and the product: the direct one; Winograd's, where there are channels enough that
+//! moved. Four forms share the product: that of
+//! single pixels, over strips of them; the direct one; Winograd's, where there are channels enough that
 //! its fewer multiplications outweigh its transforms; and an int8-quantised one for processors with AVX-512 VNNI. Which one
 //! is taken depends on the shape and the processor alone and is settled in `Form::of` at load time; all agree with the backend
 //! up to rounding, which the tests hold.
@@ -24,6 +25,7 @@ mod instruction_set;
 mod int8;
 mod map;
 mod panel;
+mod pointwise;
 mod product;
 mod toom_cook;
 mod winograd;
@@ -32,15 +34,17 @@ use std::ops::Range;
 
 use pulp::Simd;
 
+pub(crate) use buffer_pool::PooledBuffer;
 pub(crate) use depthwise::DepthwiseConvolution;
 pub(crate) use map::RowMap;
 use map::TargetRows;
 
-use crate::activation::{Activation, sigmoid};
+use crate::activation::Activation;
 use crate::convolution::Conv2dShape;
 use crate::precision::Precision;
 use direct::{Direct, DirectPass};
 pub(crate) use instruction_set::InstructionSet;
+use pointwise::{Perceptron, Pointwise, PointwisePass};
 use product::{MAX_COLUMNS, load, store};
 use toom_cook::POINTS;
 use winograd::{Winograd, WinogradPass};
@@ -103,6 +107,30 @@ impl RowConvolution {
         self.run(instructions, map, epilogue, target);
     }
 
+    /// The map after this convolution, `activation` and the convolution `narrow`, both of single pixels and in full precision, with
+    /// the map added where `residual` is `true`; `None` for other convolutions. `factors` scale the channels of the map before.
+    pub(crate) fn perceptron(
+        &self,
+        activation: Activation,
+        narrow: &Self,
+        residual: bool,
+        map: &RowMap,
+        factors: Option<&[f32]>,
+    ) -> Option<RowMap> {
+        let (Form::Pointwise(widen), Form::Pointwise(last)) = (&self.form, &narrow.form) else {
+            return None;
+        };
+        let perceptron = Perceptron {
+            widen,
+            widen_bias: &self.bias,
+            activation,
+            narrow: last,
+            narrow_bias: &narrow.bias,
+            residual,
+        };
+        Some(perceptron.forward(InstructionSet::detect(), map, factors))
+    }
+
     fn run(
         &self,
         instructions: InstructionSet,
@@ -119,6 +147,12 @@ impl RowConvolution {
         match &self.form {
             #[cfg(target_arch = "x86_64")]
             Form::Int8(convolution) => convolution.forward(vertical, epilogue, map, target),
+            Form::Pointwise(convolution) => instructions.run(PointwisePass {
+                convolution,
+                epilogue,
+                map,
+                target,
+            }),
             Form::Direct(convolution) => instructions.run(DirectPass {
                 convolution,
                 vertical,
@@ -150,10 +184,11 @@ impl RowConvolution {
             stride,
             dilation,
             padding,
+            after,
             ..
         } = self.shape;
         let reach = dilation[axis] * (kernel[axis] - 1);
-        (input + 2 * padding[axis])
+        (input + 2 * padding[axis] + after[axis])
             // A map smaller than the kernel has no place for it.
             .checked_sub(reach + 1)
             .map_or(0, |last| last / stride[axis] + 1)
@@ -165,6 +200,7 @@ impl RowConvolution {
 enum Form {
     #[cfg(target_arch = "x86_64")]
     Int8(Box<int8::Int8>),
+    Pointwise(Pointwise),
     Direct(Direct),
     /// Winograd for kernels of up to three taps along the row.
     Short(Box<Winograd<6>>),
@@ -198,6 +234,7 @@ impl Form {
             && shape.inputs.min(shape.outputs) >= Self::MIN_CHANNELS
             && at_points <= Self::MAX_WEIGHTS;
         match taps {
+            _ if Pointwise::fits(shape) => Self::Pointwise(Pointwise::new(weight, shape)),
             _ if !worthwhile => Self::Direct(Direct::new(weight, shape)),
             0..=3 => Self::Short(Box::new(Winograd::new(weight, shape))),
             _ => Self::Long(Box::new(Winograd::new(weight, shape))),
@@ -273,21 +310,13 @@ impl Epilogue<'_> {
     #[inline(always)]
     fn write(self, output: usize, sums: &[f32], target: &mut [f32]) {
         let bias = self.bias[output];
-        match self.activation {
-            Activation::None => self.write_each(bias, sums, target, |value| value),
-            Activation::Relu => self.write_each(bias, sums, target, |value| value.max(0.0)),
-            Activation::Sigmoid => self.write_each(bias, sums, target, sigmoid),
-        }
-    }
-
-    #[inline(always)]
-    fn write_each(self, bias: f32, sums: &[f32], target: &mut [f32], of: impl Fn(f32) -> f32) {
         let pairs = target.iter_mut().zip(sums);
         if self.accumulates {
-            pairs.for_each(|(target, &sum)| *target = of(sum + bias + *target));
+            pairs.for_each(|(target, &sum)| *target += sum + bias);
         } else {
-            pairs.for_each(|(target, &sum)| *target = of(sum + bias));
+            pairs.for_each(|(target, &sum)| *target = sum + bias);
         }
+        self.activation.of_each(target);
     }
 
     /// Writes sums that are still in registers; there are vectors for all of the target.
@@ -300,29 +329,37 @@ impl Epilogue<'_> {
         target: &mut [f32],
     ) {
         let whole = N * S::F32_LANES;
-        let mut values = [0.0; MAX_COLUMNS];
-        // The sigmoid is a plain loop that the compiler vectorises, and whole vectors do not fit a target
-        // that ends within one: both go by way of an array.
-        if self.activation == Activation::Sigmoid || target.len() != whole {
-            store::<S, N>(sums, &mut values);
-            self.write(output, &values[..whole], target);
+        if self.activation.in_vectors() && target.len() == whole {
+            self.finish(simd, output, &mut sums, target);
+            store::<S, N>(sums, target);
             return;
         }
-        let (bias, zero) = (simd.splat_f32s(self.bias[output]), simd.splat_f32s(0.0));
-        for sum in &mut sums {
+        let mut values = [0.0; MAX_COLUMNS];
+        // A function that is a plain loop, and a target that ends within a vector: both go by way of an array.
+        if self.activation.in_vectors() {
+            values[..target.len()].copy_from_slice(target);
+            self.finish(simd, output, &mut sums, &values);
+            store::<S, N>(sums, &mut values);
+            target.copy_from_slice(&values[..target.len()]);
+            return;
+        }
+        store::<S, N>(sums, &mut values);
+        self.write(output, &values[..whole], target);
+    }
+
+    /// Adds the bias and what is held of the target, and applies the activation.
+    #[inline(always)]
+    fn finish<S: Simd, const N: usize>(self, simd: S, output: usize, sums: &mut [S::f32s; N], held: &[f32]) {
+        let bias = simd.splat_f32s(self.bias[output]);
+        for sum in sums.iter_mut() {
             *sum = simd.add_f32s(*sum, bias);
         }
         if self.accumulates {
-            for (sum, held) in sums.iter_mut().zip(load::<S, N>(target)) {
+            for (sum, held) in sums.iter_mut().zip(load::<S, N>(held)) {
                 *sum = simd.add_f32s(*sum, held);
             }
         }
-        if self.activation == Activation::Relu {
-            for sum in &mut sums {
-                *sum = simd.max_f32s(*sum, zero);
-            }
-        }
-        store::<S, N>(sums, target);
+        self.activation.apply(simd, sums);
     }
 }
 

@@ -38,7 +38,7 @@ proptest! {
         prop_assume!(padded || (rows > reach[0] && width > reach[1]));
         let device = Device::default();
         let padding = if padded { [reach[0] / 2, reach[1] / 2] } else { [0, 0] };
-        let shape = Conv2dShape { inputs, outputs, kernel, stride, dilation, padding, groups: 1, stored_flat: false };
+        let shape = Conv2dShape { inputs, outputs, kernel, stride, dilation, padding, after: [0, 0], groups: 1, stored_flat: false };
         let weight = numbers(outputs * inputs * kernel[0] * kernel[1], seed);
         let bias = numbers(outputs, seed + 1);
         let image = numbers(inputs * rows * width, seed + 2);
@@ -80,7 +80,7 @@ proptest! {
         prop_assume!(padded || (rows > reach[0] && width > reach[1]));
         let padding = if padded { [reach[0] / 2, reach[1] / 2] } else { [0, 0] };
         let stride = [down, 1];
-        let shape = Conv2dShape { inputs, outputs, kernel, stride, dilation, padding, groups: 1, stored_flat: false };
+        let shape = Conv2dShape { inputs, outputs, kernel, stride, dilation, padding, after: [0, 0], groups: 1, stored_flat: false };
         let weight = numbers(outputs * inputs * kernel[0] * kernel[1], seed);
         let map = RowMap { rows, channels: inputs, width, values: numbers(inputs * rows * width, seed + 2).into() };
         let convolution = |form| RowConvolution { form, shape, bias: numbers(outputs, seed + 1) };
@@ -109,13 +109,16 @@ proptest! {
         stride in prop::sample::select(vec![[1, 1], [2, 1]]),
         dilation in prop::sample::select(vec![[1, 1], [1, 2], [1, 3]]),
         padded: bool,
-        activation in prop::sample::select(vec![Activation::None, Activation::Relu, Activation::Sigmoid]),
+        activation in prop::sample::select(vec![
+            Activation::None, Activation::Relu, Activation::Sigmoid, Activation::Gelu,
+            Activation::HardSigmoid, Activation::HardSwish, Activation::Swish,
+        ]),
         seed in 0_usize..100,
     ) {
         let reach = [0, 1].map(|axis| (kernel[axis] - 1) * dilation[axis]);
         prop_assume!(padded || (rows > reach[0] && width > reach[1]));
         let padding = if padded { reach.map(|reach| reach / 2) } else { [0, 0] };
-        let shape = Conv2dShape { inputs, outputs, kernel, stride, dilation, padding, groups: 1, stored_flat: false };
+        let shape = Conv2dShape { inputs, outputs, kernel, stride, dilation, padding, after: [0, 0], groups: 1, stored_flat: false };
         let weight = numbers(outputs * inputs * kernel[0] * kernel[1], seed);
         let map = RowMap { rows, channels: inputs, width, values: numbers(inputs * rows * width, seed + 1).into() };
         // From 16 inputs the first is in whole numbers, where the processor has them.
@@ -135,11 +138,9 @@ proptest! {
                 convolution.accumulate_on(instructions, &mut actual, &map, activation);
                 for ((actual, held), alone) in actual.iter().zip(held).zip(alone.values.iter()) {
                     let sum = held + alone;
-                    let expected = match activation {
-                        Activation::None => sum,
-                        Activation::Relu => sum.max(0.0),
-                        Activation::Sigmoid => sigmoid(sum),
-                    };
+                    let mut expected = [sum];
+                    activation.of_each(&mut expected);
+                    let [expected] = expected;
                     prop_assert!((actual - expected).abs() < 1e-5, "{actual} {expected} {instructions:?}");
                 }
             }

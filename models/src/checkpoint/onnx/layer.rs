@@ -46,7 +46,7 @@ pub(in crate::checkpoint) struct GraphLayer {
     pub(in crate::checkpoint) norm: Option<[HostTensor; 4]>,
 }
 
-pub(super) fn layers(index: &Index<'_>) -> Result<Vec<GraphLayer>, WeightsError> {
+pub(super) fn layers(index: &Index<'_>, known: &[&str]) -> Result<Vec<GraphLayer>, WeightsError> {
     let mut layers = Vec::new();
     let mut by_output: HashMap<&str, usize> = HashMap::new();
     for node in index.nodes() {
@@ -54,6 +54,11 @@ pub(super) fn layers(index: &Index<'_>) -> Result<Vec<GraphLayer>, WeightsError>
             "Conv" => Some(convolution(index, node)?),
             "Gemm" => Some(gemm(index, node)?),
             "MatMul" => product(index, node)?,
+            "ConvTranspose" if known.contains(&"ConvTranspose") => Some(GraphLayer {
+                kind: LayerKind::Transposed,
+                ..convolution(index, node)?
+            }),
+            "Mul" => layer_norm(index, node)?,
             "LSTM" => Some(lstm::layer(index, node)?),
             "BatchNormalization" => {
                 let before = layer_before(index, node, &by_output).and_then(|place| layers.get_mut(place));
@@ -63,7 +68,7 @@ pub(super) fn layers(index: &Index<'_>) -> Result<Vec<GraphLayer>, WeightsError>
                 attach_norm(index, node, layer)?;
                 None
             }
-            foreign if FOREIGN.contains(&foreign) => {
+            foreign if FOREIGN.contains(&foreign) && !known.contains(&foreign) => {
                 return Err(index.problem(format!("has the operator {foreign}, which no known network has")));
             }
             _ => None,
@@ -136,15 +141,50 @@ fn named(weight: HostTensor, bias: Option<HostTensor>) -> LayerTensors {
         .collect()
 }
 
-fn convolution(index: &Index<'_>, node: &NodeProto) -> Result<GraphLayer, WeightsError> {
+fn convolution<'a>(index: &Index<'a>, node: &'a NodeProto) -> Result<GraphLayer, WeightsError> {
     let operand = weight_of(index, node, 1)?;
-    let tensors = named(index.read(&operand)?, bias_of(index, node)?);
+    let bias = match bias_of(index, node)? {
+        Some(bias) => Some(bias),
+        None => added_bias(index, node)?,
+    };
+    let tensors = named(index.read(&operand)?, bias);
     Ok(layer(
         node,
         LayerKind::Convolution,
         Some(&operand.tensor.name),
         tensors,
     ))
+}
+
+/// The bias of a convolution where the next node adds it, as one value for each channel.
+fn added_bias<'a>(index: &Index<'a>, node: &'a NodeProto) -> Result<Option<HostTensor>, WeightsError> {
+    let Some((_, operand)) = index.applied(node, "Add") else {
+        return Ok(None);
+    };
+    let bias = index.read(&operand)?;
+    Ok(match bias.shape[..] {
+        [1, channels, 1, 1] => Some(HostTensor {
+            shape: vec![channels],
+            ..bias
+        }),
+        _ => None,
+    })
+}
+
+/// A norm over channels that the graph spells out: `node` multiplies a quotient by a root with the scale, and the next node adds
+/// the shift.
+fn layer_norm<'a>(index: &Index<'a>, node: &'a NodeProto) -> Result<Option<GraphLayer>, WeightsError> {
+    let producer = |name: &String| index.producers.get(name.as_str()).copied();
+    let normed = node.input.iter().filter_map(producer).any(|quotient| {
+        let root = quotient.input.get(1).and_then(producer);
+        quotient.op_type == "Div" && root.is_some_and(|root| root.op_type == "Sqrt")
+    });
+    let scale = node.input.iter().find_map(|input| index.operand(input));
+    let (Some(scale), Some((_, shift))) = (scale.filter(|_| normed), index.applied(node, "Add")) else {
+        return Ok(None);
+    };
+    let tensors = named(index.read(&scale)?, Some(index.read(&shift)?));
+    Ok(Some(layer(node, LayerKind::LayerNorm, None, tensors)))
 }
 
 /// PyTorch's linear layer keeps its weight as `[outputs, inputs]`.
@@ -172,25 +212,14 @@ fn gemm(index: &Index<'_>, node: &NodeProto) -> Result<GraphLayer, WeightsError>
 }
 
 /// A matrix product with a constant is a linear layer whose bias is added by the next node.
-fn product(index: &Index<'_>, node: &NodeProto) -> Result<Option<GraphLayer>, WeightsError> {
+fn product<'a>(index: &Index<'a>, node: &'a NodeProto) -> Result<Option<GraphLayer>, WeightsError> {
     let Some(operand) = node.input.get(1).and_then(|name| index.operand(name)) else {
         return Ok(None);
     };
     let weight = transposed(&index.read(&operand)?);
-    // The exporter may put the product on either side of the sum.
-    let added = index.nodes().iter().find_map(|next| {
-        let takes_product =
-            next.op_type == "Add" && next.input.iter().any(|input| node.output.contains(input));
-        takes_product
-            .then(|| {
-                next.input
-                    .iter()
-                    .find_map(|input| Some((input, index.operand(input)?)))
-            })
-            .flatten()
-    });
+    let added = index.applied(node, "Add");
     let (bias_name, bias) = match &added {
-        Some((name, operand)) => (Some(name.as_str()), Some(index.read(operand)?)),
+        Some((name, operand)) => (Some(*name), Some(index.read(operand)?)),
         None => (None, None),
     };
     let mut layer = layer(

@@ -92,9 +92,10 @@ impl OnnxGraph {
         self.graph.node.iter().any(|node| node.op_type == operator)
     }
 
-    /// The layers that have weights, in the order of the graph.
-    pub(super) fn layers(&self) -> Result<Vec<GraphLayer>, WeightsError> {
-        layer::layers(&Index::new(self))
+    /// The layers that have weights, in the order of the graph. `known` are operators that the network computes although others
+    /// do not have them.
+    pub(super) fn layers(&self, known: &[&str]) -> Result<Vec<GraphLayer>, WeightsError> {
+        layer::layers(&Index::new(self), known)
     }
 }
 
@@ -119,6 +120,8 @@ struct Index<'a> {
     file: &'a OnnxGraph,
     constants: HashMap<&'a str, &'a TensorProto>,
     producers: HashMap<&'a str, &'a NodeProto>,
+    /// The nodes that take a value.
+    consumers: HashMap<&'a str, Vec<&'a NodeProto>>,
 }
 
 /// A constant operand of a node.
@@ -137,6 +140,7 @@ impl<'a> Index<'a> {
             .map(|tensor| (tensor.name.as_str(), tensor))
             .collect();
         let mut producers = HashMap::new();
+        let mut consumers: HashMap<&str, Vec<&NodeProto>> = HashMap::new();
         for node in &graph.node {
             // Some exporters keep weights in nodes and not in the list of initializers.
             if node.op_type == "Constant"
@@ -145,12 +149,16 @@ impl<'a> Index<'a> {
             {
                 constants.insert(output, value);
             }
+            for input in &node.input {
+                consumers.entry(input).or_default().push(node);
+            }
             producers.extend(node.output.iter().map(|output| (output.as_str(), node)));
         }
         Self {
             file,
             constants,
             producers,
+            consumers,
         }
     }
 
@@ -160,6 +168,32 @@ impl<'a> Index<'a> {
 
     fn label(&self) -> &'a str {
         &self.file.label
+    }
+
+    /// The constant that the node behind `node` adds to its value or multiplies it with, as `operator` says, and its name. Nodes
+    /// that change nothing may stand between.
+    fn applied(&self, node: &'a NodeProto, operator: &str) -> Option<(&'a str, Operand<'a>)> {
+        let mut value = node.output.first()?.as_str();
+        for _ in 0..MAX_STEPS {
+            let next = self.consumers.get(value)?;
+            // The exporter may put the constant on either side.
+            let found = next
+                .iter()
+                .filter(|next| next.op_type == operator)
+                .find_map(|next| {
+                    next.input
+                        .iter()
+                        .find_map(|input| Some((input.as_str(), self.operand(input)?)))
+                });
+            if found.is_some() {
+                return found;
+            }
+            value = match next[..] {
+                [next] if next.op_type == "Identity" => next.output.first()?,
+                _ => return None,
+            };
+        }
+        None
     }
 
     /// The constant that an operand stands for, if it is one.

@@ -278,6 +278,7 @@ impl<M: FeatureMap + Send + Sync + std::fmt::Debug> Network<M> for DeepLab<M> {
             kernel: [3, 3],
             stride: [2, 2],
             padding: 1,
+            after: 0,
         });
         let mut shallow = None;
         for stage in &self.stages {

@@ -168,7 +168,7 @@ async fn loaded_models(admin: &Admin) -> Result<BTreeMap<StageName, BTreeSet<Vec
         let stage = pool.name.split('.').next().unwrap_or_default();
         if let Ok(stage) = StageName::new(stage) {
             let digests: Vec<String> = pool.models.into_iter().map(|model| model.digest).collect();
-            let is_chosen = admin.stages.models_of(&stage) == StageModels::Choice;
+            let is_chosen = matches!(admin.stages.models_of(&stage), StageModels::Choice(_));
             let loaded = models.entry(stage).or_default();
             // A stage that chooses a model uses one of the loaded ones for a volume; any other stage uses all of them together.
             if is_chosen {

@@ -97,8 +97,14 @@ impl Library {
             // The text is made without scans, which need not be in reach.
             scans: None,
         };
-        let key = stored.layout.ocr_results();
-        let head = store.head(&key).await.map_err(anyhow::Error::from)?;
+        let (mut key, mut head) = (stored.layout.words(), None);
+        for table in [stored.layout.words(), stored.layout.ocr_results()] {
+            head = store.head(&table).await.map_err(anyhow::Error::from)?;
+            if head.is_some() {
+                key = table;
+                break;
+            }
+        }
         let no_text = || Refusal::NotFound(format!("{volume} of job {} has no text yet", job.key));
         let version = Version {
             generation: task.generation,

@@ -21,6 +21,18 @@ pub enum LineMode {
     Layout,
 }
 
+/// Pages of a volume whose pictures the pipeline `page_ocr` reads; of the others it takes the text that their file holds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ReadPages {
+    /// Those without text and those whose text is not that of the page.
+    #[default]
+    Broken,
+    All,
+    /// Those without any text, whatever the text of others is worth.
+    Empty,
+}
+
 /// Consequence of a failed page for its volume.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

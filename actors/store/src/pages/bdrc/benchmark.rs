@@ -1,11 +1,10 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use md5::{Digest, Md5};
 
 use super::manifest::has_image_ending;
-use super::{PageRef, PageSource, PageSourceError};
+use super::{PageRef, PageSource, PageSourceError, Scan};
 use crate::storage::{ArtifactKey, ArtifactStore, StorageError};
 use parkhang_core::domain::{ErrorCategory, InvalidName, VolumeId};
 
@@ -94,7 +93,7 @@ impl PageSource for WithBenchmark {
         }
     }
 
-    async fn read(&self, volume: &VolumeId, page: &PageRef) -> Result<Bytes, PageSourceError> {
+    async fn read(&self, volume: &VolumeId, page: &PageRef) -> Result<Scan, PageSourceError> {
         let Some(folder) = folder(volume) else {
             return self.archive.read(volume, page).await;
         };
@@ -106,7 +105,7 @@ impl PageSource for WithBenchmark {
             return Err(missing());
         }
         let key = key(volume, format!("{folder}/{}", page.name))?;
-        self.benchmark.get(&key).await.map_err(|error| match error {
+        let bytes = self.benchmark.get(&key).await.map_err(|error| match error {
             StorageError::NotFound { .. } => missing(),
             error => PageSourceError::Unreadable {
                 volume: volume.clone(),
@@ -114,7 +113,8 @@ impl PageSource for WithBenchmark {
                 message: error.to_string(),
                 category: error.category(),
             },
-        })
+        });
+        bytes.map(Scan::Image)
     }
 }
 
@@ -167,7 +167,10 @@ mod tests {
             pages[0].version.as_deref(),
             Some("308a04aeae66418d97efeaae1d892ebe")
         );
-        assert_eq!(source.read(&volume, &pages[1]).await.unwrap(), "a.png");
+        assert_eq!(
+            source.read(&volume, &pages[1]).await.unwrap().image().unwrap(),
+            "a.png"
+        );
         let elsewhere = PageRef {
             name: "sub/c.jpg".to_owned(),
             ..pages[0].clone()

@@ -13,10 +13,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use md5::{Digest, Md5};
 
-use super::{PageRef, PageSource, PageSourceError};
+use super::{PageRef, PageSource, PageSourceError, Scan};
 use crate::storage::{ArtifactKey, ArtifactStore, StorageError, VersionedObject};
 use parkhang_core::domain::{ErrorCategory, VolumeId};
 use place::{collection_folder, image_folder};
@@ -202,7 +201,7 @@ impl PageSource for BdrcArchive {
         Ok(pages)
     }
 
-    async fn read(&self, volume: &VolumeId, page: &PageRef) -> Result<Bytes, PageSourceError> {
+    async fn read(&self, volume: &VolumeId, page: &PageRef) -> Result<Scan, PageSourceError> {
         let unreadable = |message: String, category| PageSourceError::Unreadable {
             volume: volume.clone(),
             page: page.name.clone(),
@@ -217,12 +216,13 @@ impl PageSource for BdrcArchive {
         }
         let key = ArtifactKey::new(format!("{}/{}", image_folder(volume), page.name))
             .map_err(|error| unreadable(error.to_string(), ErrorCategory::Input))?;
-        self.store.get(&key).await.map_err(|error| match error {
+        let bytes = self.store.get(&key).await.map_err(|error| match error {
             StorageError::NotFound { .. } => PageSourceError::NoSuchPage {
                 volume: volume.clone(),
                 page: page.name.clone(),
             },
             error => unreadable(error.to_string(), error.category()),
-        })
+        });
+        bytes.map(Scan::Image)
     }
 }

@@ -3,7 +3,7 @@
 use archmage::prelude::*;
 
 use super::{PackedWeights, QUAD, Quantization};
-use crate::activation;
+use crate::activation::Activation;
 
 /// Columns of a vector.
 pub(super) const LANES: usize = 16;
@@ -151,12 +151,10 @@ fn strip<const N: usize>(row: &Row<'_>, first: usize, count: usize, target: &mut
     }
 }
 
-/// Replaces each value by its sigmoid; in this file so that the loop is compiled for the vectors of this processor.
+/// Applies a function to each value; in this file so that the loop is compiled for the vectors of this processor.
 #[arcane]
-pub(super) fn sigmoid(_: X64V4xToken, values: &mut [f32]) {
-    for value in values {
-        *value = activation::sigmoid(*value);
-    }
+pub(super) fn activate(_: X64V4xToken, activation: Activation, values: &mut [f32]) {
+    activation.of_each(values);
 }
 
 /// Sums of a block of outputs over all terms, in `N` vectors of columns.

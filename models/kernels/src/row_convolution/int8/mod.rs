@@ -143,9 +143,9 @@ impl Int8 {
             };
             kernel::multiply(self.processor, &row, target);
         }
-        // The sigmoid is plain code that the compiler vectorises as a loop, not within the intrinsics of the product.
-        if epilogue.activation == Activation::Sigmoid {
-            kernel::sigmoid(self.processor, target.values);
+        // The other functions are plain code that the compiler vectorises as a loop, not within the intrinsics of the product.
+        if !matches!(epilogue.activation, Activation::None | Activation::Relu) {
+            kernel::activate(self.processor, epilogue.activation, target.values);
         }
     }
 

@@ -29,7 +29,7 @@ proptest! {
         prop_assume!(padded || (rows > reach[0] && width > reach[1]));
         let padding = if padded { [reach[0] / 2, reach[1] / 2] } else { [0, 0] };
         prop_assume!(rows + 2 * padding[0] > reach[0] && width + 2 * padding[1] > reach[1]);
-        let shape = Conv2dShape { inputs, outputs, kernel, stride, dilation, padding, groups: 1, stored_flat: false };
+        let shape = Conv2dShape { inputs, outputs, kernel, stride, dilation, padding, after: [0, 0], groups: 1, stored_flat: false };
         let weight = numbers(outputs * inputs * kernel[0] * kernel[1], seed);
         let mut values = numbers(inputs * rows * width, seed + 2);
         if positive {
@@ -61,7 +61,7 @@ proptest! {
     ) {
         let (inputs, outputs) = (MIN_INPUTS, OUTPUTS + 1);
         let padding = kernel.map(|kernel| kernel / 2);
-        let shape = Conv2dShape { inputs, outputs, kernel, stride, dilation: [1, 1], padding, groups: 1, stored_flat: false };
+        let shape = Conv2dShape { inputs, outputs, kernel, stride, dilation: [1, 1], padding, after: [0, 0], groups: 1, stored_flat: false };
         let taps = kernel[0] * kernel[1];
         let mut weight: Vec<f32> = (0..outputs * inputs * taps).map(|index| ((index * 37 + seed) % 255) as f32 - 127.0).collect();
         weight.chunks_exact_mut(inputs * taps).for_each(|of_output| of_output[0] = 127.0);

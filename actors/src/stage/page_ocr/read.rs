@@ -1,0 +1,213 @@
+//! Reading of a page's picture by the engines that know its scripts.
+
+use std::sync::Arc;
+
+use image::{DynamicImage, RgbImage};
+use parkhang_models::page::decode::{DecodeLimits, DecodedPage};
+use parkhang_pdf::{PixelMap, Rect};
+use parkhang_words::{InferenceError, Orienting, ReadOptions, Turn};
+use tracing::warn;
+
+use super::super::compute;
+use super::super::page_stage::VolumeRun;
+use super::PageOcr;
+use super::choice::{may_be_tibetan, surer};
+use super::lines::{Bounds, Engine, ReadLine, ReadWord, confidence, is_tibetan};
+use super::turn::{as_it_lies, upright};
+use parkhang_core::domain::{ErrorCategory, StageError};
+use parkhang_store::artifact::PageTextRow;
+use parkhang_store::pages::Scan;
+
+/// Confidence below which a word is left out.
+const LEAST_CONFIDENCE: f32 = 0.5;
+/// Confidence below which a page may lie otherwise than was thought.
+const UNSURE: f32 = 0.75;
+/// Share of Tibetan letters in a page's own text that makes it a page of Tibetan, in part at least.
+const TIBETAN_SHARE: f32 = 0.02;
+
+const TURNS: [Turn; 4] = [Turn::Upright, Turn::Quarter, Turn::Half, Turn::ThreeQuarters];
+
+/// The lines of a page, in pixels of its upright picture.
+struct Reading {
+    turn: Turn,
+    lines: Vec<ReadLine>,
+}
+
+impl PageOcr {
+    /// Reads the picture of a page. Boxes are in points of the page as it is displayed.
+    ///
+    /// # Errors
+    ///
+    /// When the page has no picture, or a network gives no answer.
+    pub(super) async fn read(
+        &self,
+        run: &VolumeRun,
+        row: &PageTextRow,
+        scan: Scan,
+    ) -> Result<Vec<ReadLine>, StageError> {
+        let pixels = compute(&self.cpu, run, move |cancelled| {
+            scan.pixels(&DecodeLimits::default(), &|| cancelled.is_cancelled())
+                .map_err(|error| (error.category(), error.to_string()))
+        })
+        .await?;
+        let (page, map) = (Arc::new(pixels.page), pixels.map);
+        for warning in &page.warnings {
+            warn!(volume = %run.volume(), page = row.source_name, %warning, "the scan was decoded with a warning");
+        }
+        let size = (page.gray.width() as f32, page.gray.height() as f32);
+        let Reading { turn, lines } = self.read_upright(run, row, page).await?;
+        let to_points = |bounds| points(as_it_lies(bounds, turn, size), map);
+        Ok(lines.into_iter().map(|line| line.mapped(to_points)).collect())
+    }
+
+    async fn read_upright(
+        &self,
+        run: &VolumeRun,
+        row: &PageTextRow,
+        page: Arc<DecodedPage>,
+    ) -> Result<Reading, StageError> {
+        let print = self.read_print(run, page.clone(), Orienting::Auto).await?;
+        if !may_be_tibetan(&print.lines, is_tibetan_layer(row)) {
+            return Ok(with_sure_words(print.turn, print.lines));
+        }
+        let tibetan = self.read_tibetan(run, page.clone(), &print).await?;
+        // The engine for Tibetan may find that the page lies otherwise than the other one took it.
+        let print = if tibetan.turn == print.turn {
+            print
+        } else {
+            self.read_print(run, page, Orienting::Fixed(tibetan.turn)).await?
+        };
+        Ok(with_sure_words(print.turn, surer(print.lines, tibetan.lines)))
+    }
+
+    /// Reads the page as print, with all words, however unsure.
+    async fn read_print(
+        &self,
+        run: &VolumeRun,
+        page: Arc<DecodedPage>,
+        orientation: Orienting,
+    ) -> Result<Reading, StageError> {
+        let networks = self.print.clone();
+        let options = ReadOptions {
+            min_confidence: 0.0,
+            orientation,
+            ..ReadOptions::default()
+        };
+        let answer = compute(&self.cpu, run, move |_| {
+            let (width, height) = page.gray.dimensions();
+            let picture: RgbImage = DynamicImage::ImageLuma8(page.gray.clone()).into_rgb8();
+            let read = parkhang_words::read(&picture, &networks, &options);
+            Ok(read.map(|reading| (reading, (width as f32, height as f32))))
+        })
+        .await?;
+        let (reading, (width, height)) = answer.map_err(|error| match error {
+            InferenceError::Device(_) => run.out_of_order(error),
+            error => run.error(ErrorCategory::Runtime, error),
+        })?;
+        // Words come as they lie on the page; the upright picture is the page turned back.
+        let back = opposite(reading.turn);
+        let upright_size = match back {
+            Turn::Upright | Turn::Half => (width, height),
+            Turn::Quarter | Turn::ThreeQuarters => (height, width),
+        };
+        let to_upright = |bounds| as_it_lies(bounds, back, upright_size);
+        let lines = reading.lines.into_iter().map(|line| {
+            let words = line.words.into_iter().map(|word| ReadWord {
+                bounds: word.quad.bounds(),
+                text: word.text,
+                confidence: word.confidence,
+            });
+            ReadLine {
+                words: words.collect(),
+                bounds: line.quad.bounds(),
+                confidence: line.confidence,
+                engine: Engine::Print,
+            }
+        });
+        Ok(Reading {
+            turn: reading.turn,
+            lines: lines.map(|line| line.mapped(to_upright)).collect(),
+        })
+    }
+
+    /// Reads the page as Tibetan: turned as the engine for print took it, or, where neither engine is sure of that, as this one reads it
+    /// most surely.
+    async fn read_tibetan(
+        &self,
+        run: &VolumeRun,
+        page: Arc<DecodedPage>,
+        print: &Reading,
+    ) -> Result<Reading, StageError> {
+        let mut best = self.read_turned(run, page.clone(), print.turn).await?;
+        if confidence(&print.lines) >= UNSURE || confidence(&best.lines) >= UNSURE {
+            return Ok(best);
+        }
+        for turn in TURNS.into_iter().filter(|turn| *turn != print.turn) {
+            let other = self.read_turned(run, page.clone(), turn).await?;
+            if confidence(&other.lines) > confidence(&best.lines) {
+                best = other;
+            }
+        }
+        Ok(best)
+    }
+
+    async fn read_turned(
+        &self,
+        run: &VolumeRun,
+        page: Arc<DecodedPage>,
+        turn: Turn,
+    ) -> Result<Reading, StageError> {
+        let page = if turn == Turn::Upright {
+            page
+        } else {
+            let turned = compute(&self.cpu, run, move |_| {
+                Ok(DecodedPage {
+                    gray: upright(&page.gray, turn),
+                    bilevel: page.bilevel,
+                    format: page.format,
+                    warnings: Vec::new(),
+                })
+            });
+            Arc::new(turned.await?)
+        };
+        Ok(Reading {
+            turn,
+            lines: self.tibetan.read(run, page).await?,
+        })
+    }
+}
+
+/// The reading with its sure words alone.
+fn with_sure_words(turn: Turn, mut lines: Vec<ReadLine>) -> Reading {
+    for line in &mut lines {
+        line.words.retain(|word| word.confidence >= LEAST_CONFIDENCE);
+    }
+    lines.retain(|line| !line.words.is_empty());
+    Reading { turn, lines }
+}
+
+/// The turn that undoes another.
+fn opposite(turn: Turn) -> Turn {
+    match turn {
+        Turn::Upright => Turn::Upright,
+        Turn::Quarter => Turn::ThreeQuarters,
+        Turn::Half => Turn::Half,
+        Turn::ThreeQuarters => Turn::Quarter,
+    }
+}
+
+/// True for a page whose own text has Tibetan letters, right or wrong.
+fn is_tibetan_layer(row: &PageTextRow) -> bool {
+    let letters = || row.words.iter().flat_map(|word| word.text.chars());
+    let tibetan = letters().filter(|letter| is_tibetan(*letter)).count();
+    tibetan as f32 > TIBETAN_SHARE * letters().count() as f32
+}
+
+/// A box of a page's picture in points; a pixel of an image file counts as one.
+fn points([x0, y0, x1, y1]: Bounds, map: Option<PixelMap>) -> Bounds {
+    let Some(map) = map else {
+        return [x0, y0, x1, y1];
+    };
+    let Rect { x0, y0, x1, y1 } = map.rect_to_points(Rect { x0, y0, x1, y1 });
+    [x0, y0, x1, y1]
+}

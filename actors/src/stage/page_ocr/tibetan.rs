@@ -1,0 +1,249 @@
+//! The engine for Tibetan: the lines of a page as the stages of `ocr` find, cut and read them, with nothing stored in between, and their
+//! syllables as words.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use image::GrayImage;
+use parkhang_models::algorithms::Algorithms;
+use parkhang_models::line_detection::{PageGeometry, PageLines, straighten_onto};
+use parkhang_models::line_extraction::ExtractionConfig;
+use parkhang_models::page::decode::DecodedPage;
+use parkhang_models::page::geometry::{Point, Rect};
+use parkhang_models::recognition::legibility::legible;
+use parkhang_models::recognition::read::LineText;
+use parkhang_models::recognition::syllable::Syllable;
+use serde_json::{Map, Value, json};
+
+use super::super::line_detection::LineDetection;
+use super::super::line_extraction::{LineExtraction, cut_lines};
+use super::super::ocr::{Ocr, Reader};
+use super::super::page_stage::VolumeRun;
+use super::super::registry::StageServices;
+use super::super::{StageInfo, compute};
+use super::ink::Ink;
+use super::lines::{Bounds, Engine, ReadLine, ReadWord};
+use parkhang_core::domain::{ErrorCategory, JobConfig, StageError, Unfit};
+use parkhang_store::artifact::ModelRef;
+
+/// The networks that find and read lines of Tibetan.
+#[derive(Debug)]
+pub(super) struct TibetanReader {
+    detection: LineDetection,
+    ocr: Ocr,
+}
+
+/// The lines of a page, cut out.
+struct CutPage {
+    geometry: PageGeometry,
+    images: Arc<Vec<GrayImage>>,
+    /// Where each was cut, in pixels of the straightened page.
+    origins: Vec<Rect>,
+}
+
+impl TibetanReader {
+    pub(super) fn new(services: &StageServices) -> std::io::Result<Self> {
+        let ocr = Ocr::new(services)?;
+        if ocr.readers.is_empty() {
+            return Err(std::io::Error::new(
+                std::io::ErrorKind::NotFound,
+                "no recogniser is loaded",
+            ));
+        }
+        Ok(Self {
+            detection: LineDetection::new(services)?,
+            ocr,
+        })
+    }
+
+    pub(super) fn models(&self) -> Vec<ModelRef> {
+        let reader = self.ocr.readers.first();
+        let mut models = self.detection.models();
+        models.extend(reader.map(|reader| reader.recogniser.model.clone()));
+        models
+    }
+
+    pub(super) fn renew(&self) -> std::io::Result<()> {
+        self.detection.renew()?;
+        self.ocr.renew()
+    }
+
+    pub(super) async fn check(&self) -> Result<(), Unfit> {
+        self.detection.check().await?;
+        self.ocr.check().await
+    }
+
+    /// Settings of the loaded models that the result depends on.
+    pub(super) fn model_settings(&self, _: &JobConfig) -> Map<String, Value> {
+        let head = self
+            .ocr
+            .readers
+            .first()
+            .map(|reader| reader.recogniser.head.as_str());
+        Map::from_iter([
+            ("threshold".to_owned(), json!(self.detection.threshold)),
+            ("head".to_owned(), json!(head)),
+        ])
+    }
+
+    /// Reads the lines of a page, whose content is upright. Boxes are in pixels of the page.
+    ///
+    /// # Errors
+    ///
+    /// Those of the networks.
+    pub(super) async fn read(
+        &self,
+        run: &VolumeRun,
+        page: Arc<DecodedPage>,
+    ) -> Result<Vec<ReadLine>, StageError> {
+        let reader = self.reader(run)?;
+        let found = self.detection.find_lines(run, page.clone()).await?;
+        if found.contours.is_empty() {
+            return Ok(Vec::new());
+        }
+        let bilevel = page.bilevel;
+        let background = self.detection.detection_config(run.config()).background();
+        let extraction = LineExtraction::extraction_config(run.config());
+        let cut = compute(&self.ocr.cpu, run, move |_| {
+            cut(&page, found, background, &extraction)
+        })
+        .await?;
+        let texts = self
+            .ocr
+            .read_lines(run, reader, cut.images.clone(), bilevel)
+            .await?;
+        let kept = legible(&texts, run.config().min_confidence);
+        // The first generation cuts columns out of the middle of lines, so that columns of ink do not tell where they were.
+        let is_whole = run.config().generation != Algorithms::Gen1;
+        compute(&self.ocr.cpu, run, move |_| {
+            let lines = texts.into_iter().zip(kept).enumerate();
+            let lines = lines.filter(|(_, (_, kept))| *kept);
+            Ok(lines
+                .filter_map(|(place, (text, _))| cut.place(place, text, is_whole))
+                .collect())
+        })
+        .await
+    }
+
+    fn reader(&self, run: &VolumeRun) -> Result<&Reader, StageError> {
+        let first = self.ocr.readers.first();
+        first.ok_or_else(|| run.error(ErrorCategory::Config, "there is no recogniser"))
+    }
+}
+
+/// Straightens the page and cuts its lines.
+fn cut(
+    page: &DecodedPage,
+    found: PageLines,
+    background: u8,
+    config: &ExtractionConfig,
+) -> Result<CutPage, (ErrorCategory, String)> {
+    let geometry = found
+        .geometry()
+        .map_err(|error| (ErrorCategory::Runtime, error.to_string()))?;
+    let straight = if geometry.is_identity() {
+        page.gray.clone()
+    } else {
+        straighten_onto(&page.gray, &geometry, background)
+    };
+    let cuts = cut_lines(straight, page.bilevel, Some(&found.mask), found.contours, config);
+    let (images, origins) = cuts.into_iter().map(|(_, cut)| (cut.image, cut.origin)).unzip();
+    Ok(CutPage {
+        geometry,
+        images: Arc::new(images),
+        origins,
+    })
+}
+
+impl CutPage {
+    /// The line at a place as it lies on the page; `None` for one without text.
+    fn place(&self, place: usize, text: LineText, by_ink: bool) -> Option<ReadLine> {
+        let (image, origin) = (self.images.get(place)?, self.origins.get(place)?);
+        let size = (image.width() as usize, image.height() as usize);
+        let on_page = |columns: &Range<usize>, rows: &Range<usize>| self.on_page(*origin, columns, rows);
+        let words = words(&text.syllables, image, by_ink)
+            .into_iter()
+            .map(|(text, confidence, columns, rows)| ReadWord {
+                text,
+                confidence,
+                bounds: on_page(&columns, &rows),
+            })
+            .collect::<Vec<_>>();
+        (!words.is_empty()).then(|| ReadLine {
+            words,
+            bounds: on_page(&(0..size.0), &(0..size.1)),
+            confidence: text.confidence,
+            engine: Engine::Tibetan,
+        })
+    }
+
+    /// Upright box on the page around a part of a line's image.
+    fn on_page(&self, origin: Rect, columns: &Range<usize>, rows: &Range<usize>) -> Bounds {
+        let coordinate =
+            |offset: i32, value: usize| offset.saturating_add(i32::try_from(value).unwrap_or(i32::MAX));
+        // The last pixel, whose far edge is a pixel farther.
+        let (left, right) = (columns.start, columns.end.saturating_sub(1).max(columns.start));
+        let (top, bottom) = (rows.start, rows.end.saturating_sub(1).max(rows.start));
+        let corners = [(left, top), (right, top), (right, bottom), (left, bottom)].map(|(x, y)| {
+            self.geometry
+                .to_page(Point::new(coordinate(origin.x, x), coordinate(origin.y, y)))
+        });
+        let xs = || corners.iter().map(|corner| corner.x);
+        let ys = || corners.iter().map(|corner| corner.y);
+        let edge = |value: Option<i32>| value.unwrap_or(0) as f32;
+        [
+            edge(xs().min()),
+            edge(ys().min()),
+            edge(xs().max()) + 1.0,
+            edge(ys().max()) + 1.0,
+        ]
+    }
+}
+
+/// A word, its confidence, and the columns and rows of its line's image that it fills.
+type PlacedWord = (String, f32, Range<usize>, Range<usize>);
+
+/// The syllables of a line as words, with what their ink fills. Punctuation that stands apart from its syllable is a word of its own.
+fn words(syllables: &[Syllable], line: &GrayImage, by_ink: bool) -> Vec<PlacedWord> {
+    let seen: Vec<Range<usize>> = syllables
+        .iter()
+        .map(|syllable| syllable.x_start as usize..syllable.x_end.max(syllable.x_start) as usize)
+        .collect();
+    let (width, height) = (line.width() as usize, line.height() as usize);
+    let ink = by_ink.then(|| Ink::of(line));
+    let parts = ink
+        .as_ref()
+        .map_or_else(|| seen.clone(), |ink| ink.part(&seen, height / 2));
+    let mut words = Vec::new();
+    for (syllable, part) in syllables.iter().zip(parts) {
+        let texts: Vec<&str> = syllable.text.split_whitespace().collect();
+        let pieces = match &ink {
+            Some(ink) => ink.split(part, texts.len()),
+            None => vec![part],
+        };
+        // Without a gap for each piece of the text the whole is one word.
+        let texts: Vec<String> = if pieces.len() == texts.len() {
+            texts.into_iter().map(str::to_owned).collect()
+        } else {
+            vec![texts.concat()]
+        };
+        let whole = pieces
+            .first()
+            .zip(pieces.last())
+            .map(|(first, last)| first.start..last.end);
+        let pieces = if texts.len() == pieces.len() {
+            pieces
+        } else {
+            whole.into_iter().collect()
+        };
+        for (text, columns) in texts.into_iter().zip(pieces).filter(|(text, _)| !text.is_empty()) {
+            let found = ink.as_ref().and_then(|ink| ink.bounds(&columns));
+            let (columns, rows) = match found {
+                Some(ink) => (ink.columns, ink.rows),
+                None => (columns.start.min(width)..columns.end.min(width), 0..height),
+            };
+            words.push((text, syllable.confidence, columns, rows));
+        }
+    }
+    words
+}

@@ -1,0 +1,79 @@
+//! Table of words with their boxes.
+
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, StringArray};
+use arrow_schema::{ArrowError, DataType};
+
+use super::columns::{ColumnError, ColumnValue};
+use super::row::artifact_row;
+
+artifact_row! {
+    /// Row of `words.parquet`: a word. Its box is in points, 72 to the inch, of the page as it is displayed, from its top left corner.
+    pub struct WordRow = "words", version 1, batches of 4096 {
+        image_name: String,
+        /// Position of the page in its volume, from 0.
+        page_index: i32,
+        /// Number of the page in its volume, from 1, as names of files and addresses have it.
+        page: i32,
+        /// Reading position of the word on its page, from 0.
+        word_index: i32,
+        text: String,
+        bbox_x0: f32,
+        bbox_y0: f32,
+        bbox_x1: f32,
+        bbox_y1: f32,
+        /// Confidence of the engine in the word, 0 to 1; absent for words that the file of the page holds.
+        confidence: Option<f32>,
+        /// Line of the page that the word stands on, from 0.
+        line: i32,
+        source: WordSource,
+        /// Engine that read the word; empty for words that the file of the page holds.
+        engine: String,
+    }
+}
+
+/// Origin of a word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum WordSource {
+    /// The text that the file of the page holds.
+    TextLayer,
+    /// A reading of the page's picture.
+    Ocr,
+}
+
+impl WordSource {
+    pub const ALL: [Self; 2] = [Self::TextLayer, Self::Ocr];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::TextLayer => "text_layer",
+            Self::Ocr => "ocr",
+        }
+    }
+}
+
+impl ColumnValue for WordSource {
+    fn data_type() -> DataType {
+        DataType::Utf8
+    }
+
+    fn to_array<'a>(values: impl Iterator<Item = &'a Self>) -> Result<ArrayRef, ArrowError> {
+        Ok(Arc::new(StringArray::from_iter_values(
+            values.map(|source| source.as_str()),
+        )))
+    }
+
+    fn from_array(column: &str, array: &dyn Array) -> Result<Vec<Self>, ColumnError> {
+        let names = String::from_array(column, array)?;
+        let source = |(row, name): (usize, String)| {
+            let known = Self::ALL.into_iter().find(|source| source.as_str() == name);
+            known.ok_or_else(|| ColumnError::Malformed {
+                column: column.to_owned(),
+                row,
+                reason: format!("{name:?} is no source of words"),
+            })
+        };
+        names.into_iter().enumerate().map(source).collect()
+    }
+}

@@ -1,0 +1,172 @@
+//! A page of a volume as its source has it, and its pixels, whatever it was.
+
+use std::io::Cursor;
+
+use bytes::Bytes;
+use image::codecs::jpeg::JpegEncoder;
+use image::{DynamicImage, GrayImage};
+use parkhang_cv::decode::{DecodeError, DecodeLimits, DecodedPage, PageFormat, decode_page_unless};
+use parkhang_pdf::{DEFAULT_DPI, Document, PageText, PdfError, PixelMap};
+
+use crate::artifact::Digest;
+use parkhang_core::domain::ErrorCategory;
+
+/// Longest side of a PDF page as a picture for people, in pixels.
+const PICTURE_SIDE: u16 = 2400;
+const PICTURE_QUALITY: u8 = 80;
+
+/// Points to the inch.
+const POINTS: f32 = 72.0;
+
+/// Page of a volume: the bytes of an image file, or a page of a PDF that is open.
+#[derive(Debug, Clone)]
+pub enum Scan {
+    Image(Bytes),
+    Pdf(PdfPage),
+}
+
+/// Page of a PDF that is open and shared with its other pages.
+#[derive(Debug, Clone)]
+pub struct PdfPage {
+    pub document: Document,
+    /// Number from 0.
+    pub index: u32,
+    /// Version of the document.
+    pub version: String,
+}
+
+/// Pixels of a scan.
+#[derive(Debug, Clone)]
+pub struct ScanPixels {
+    pub page: DecodedPage,
+    /// Place of the pixels on the displayed page of a PDF; `None` for an image file.
+    pub map: Option<PixelMap>,
+}
+
+/// Reason for which a scan gives nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ScanError {
+    #[error(transparent)]
+    Image(#[from] DecodeError),
+    #[error(transparent)]
+    Pdf(#[from] PdfError),
+    #[error("page {page} cannot be made a picture: {message}")]
+    Picture { page: u32, message: String },
+}
+
+impl ScanError {
+    /// Category by which a stage decides about another try.
+    pub fn category(&self) -> ErrorCategory {
+        match self {
+            Self::Image(_) => ErrorCategory::Input,
+            Self::Pdf(error) => category(error),
+            Self::Picture { .. } => ErrorCategory::Runtime,
+        }
+    }
+}
+
+pub(super) fn category(error: &PdfError) -> ErrorCategory {
+    match error {
+        PdfError::TimedOut { .. } => ErrorCategory::Timeout,
+        PdfError::Busy { .. } => ErrorCategory::Transient,
+        _ => ErrorCategory::Input,
+    }
+}
+
+impl Scan {
+    /// Bytes of the image file; `None` for a page of a PDF.
+    pub fn image(&self) -> Option<&Bytes> {
+        match self {
+            Self::Image(bytes) => Some(bytes),
+            Self::Pdf(_) => None,
+        }
+    }
+
+    /// Digest of what the pixels are made of.
+    pub fn digest(&self) -> Digest {
+        match self {
+            Self::Image(bytes) => Digest::of(bytes),
+            Self::Pdf(page) => Digest::of_parts([page.version.as_bytes(), &page.index.to_le_bytes()]),
+        }
+    }
+
+    /// Decodes an image file; takes or renders a page of a PDF. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// [`ScanError`] if there are no pixels, or nobody waits for them any more.
+    pub fn pixels(
+        &self,
+        limits: &DecodeLimits,
+        cancelled: &dyn Fn() -> bool,
+    ) -> Result<ScanPixels, ScanError> {
+        let page = match self {
+            Self::Image(bytes) => {
+                let page = decode_page_unless(bytes, limits, cancelled)?;
+                return Ok(ScanPixels { page, map: None });
+            }
+            Self::Pdf(page) => page,
+        };
+        let pixels = page.document.pixels(page.index, DEFAULT_DPI)?;
+        Ok(ScanPixels {
+            page: DecodedPage {
+                gray: pixels.gray,
+                bilevel: pixels.bilevel,
+                format: PageFormat::Pnm,
+                warnings: Vec::new(),
+            },
+            map: Some(pixels.map),
+        })
+    }
+
+    /// The whole page as it is displayed: the pixels of an image file, or a page of a PDF at its usual resolution, with what lies beside
+    /// its pictures. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// [`ScanError`] for a page that cannot be shown.
+    pub fn displayed(&self) -> Result<GrayImage, ScanError> {
+        let page = match self {
+            Self::Image(_) => return Ok(self.pixels(&DecodeLimits::default(), &|| false)?.page.gray),
+            Self::Pdf(page) => page,
+        };
+        let size = page.document.size(page.index)?;
+        let side = size.width.max(size.height) * DEFAULT_DPI / POINTS;
+        let side = side.round().clamp(1.0, f32::from(u16::MAX)) as u16;
+        let picture = page.document.picture(page.index, side)?;
+        Ok(DynamicImage::ImageRgb8(picture).into_luma8())
+    }
+
+    /// Words of a PDF page's text layer, with the verdict about them; `None` for an image file. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// [`ScanError`] if the page cannot be read.
+    pub fn text(&self) -> Result<Option<PageText>, ScanError> {
+        match self {
+            Self::Image(_) => Ok(None),
+            Self::Pdf(page) => Ok(Some(page.document.text(page.index)?)),
+        }
+    }
+
+    /// File that other programs show: the image file itself, or a PDF page as a JPEG. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// [`ScanError`] if the page cannot be drawn.
+    pub fn picture(&self) -> Result<Bytes, ScanError> {
+        let page = match self {
+            Self::Image(bytes) => return Ok(bytes.clone()),
+            Self::Pdf(page) => page,
+        };
+        let drawn = page.document.picture(page.index, PICTURE_SIDE)?;
+        let mut jpeg = Cursor::new(Vec::new());
+        drawn
+            .write_with_encoder(JpegEncoder::new_with_quality(&mut jpeg, PICTURE_QUALITY))
+            .map_err(|error| ScanError::Picture {
+                page: page.index + 1,
+                message: error.to_string(),
+            })?;
+        Ok(jpeg.into_inner().into())
+    }
+}

@@ -1,0 +1,323 @@
+//! Convolutions of single pixels, and two of them with an activation between: matrix products over all pixels of a map.
+//!
+//! Rows of deep maps are shorter than a product is wide. So pixels are taken in strips that run over the ends of rows: a strip
+//! is copied into a panel, `[channels][columns of a product]`, and multiplied there. What lies between two convolutions is
+//! as wide as the strip and never leaves the cache.
+
+use pulp::{Simd, WithSimd};
+
+use super::buffer_pool::PooledBuffer;
+use super::instruction_set::InstructionSet;
+use super::product::{MAX_COLUMNS, OUTPUTS, PackedWeights, columns_at_once, load};
+use super::{Epilogue, RowMap, TargetRows};
+use crate::activation::Activation;
+use crate::convolution::Conv2dShape;
+
+/// Values of the panels that are filled before the weights are gone through: with fewer strips the weights would be read from
+/// memory for each, with more the panels would be.
+const PANELS: usize = 1 << 15;
+
+/// A convolution of single pixels without a stride.
+#[derive(Debug)]
+pub(super) struct Pointwise {
+    weights: PackedWeights,
+}
+
+impl Pointwise {
+    /// Packs the weights; `weight` is `[outputs][inputs]`.
+    pub(super) fn new(weight: &[f32], shape: &Conv2dShape) -> Self {
+        let weights = PackedWeights::new(shape.outputs, shape.inputs, |output, input| {
+            weight[output * shape.inputs + input]
+        });
+        Self { weights }
+    }
+
+    /// Returns whether a convolution is one of single pixels.
+    pub(super) fn fits(shape: &Conv2dShape) -> bool {
+        shape.kernel == [1, 1] && shape.stride == [1, 1] && shape.padding == [0, 0] && shape.after == [0, 0]
+    }
+}
+
+/// Pixels that follow each other from row to row, as a strip of a product.
+#[derive(Debug, Clone, Copy)]
+struct Strip {
+    first: usize,
+    count: usize,
+}
+
+impl Strip {
+    /// Strips of `columns` pixels that cover `pixels`.
+    fn all(pixels: usize, columns: usize) -> impl Iterator<Item = Self> {
+        (0..pixels).step_by(columns).map(move |first| Self {
+            first,
+            count: columns.min(pixels - first),
+        })
+    }
+
+    /// Parts of the strip that lie in one row: the row, its first column and the number of columns.
+    #[inline(always)]
+    fn pieces(self, width: usize) -> impl Iterator<Item = (usize, usize, usize)> {
+        let (mut pixel, end) = (self.first, self.first + self.count);
+        std::iter::from_fn(move || {
+            let (row, column) = (pixel / width, pixel % width);
+            let count = (width - column).min(end - pixel);
+            pixel += count;
+            (count > 0).then_some((row, column, count))
+        })
+    }
+
+    /// Copies the strip into a panel of `columns` columns a channel, each channel times its factor.
+    #[inline(always)]
+    fn pack(self, map: &RowMap, factors: Option<&[f32]>, columns: usize, panel: &mut [f32]) {
+        let mut place = 0;
+        for (row, column, count) in self.pieces(map.width) {
+            let row = &map.values[row * map.channels * map.width..][..map.channels * map.width];
+            let channels = row.chunks_exact(map.width).zip(panel.chunks_exact_mut(columns));
+            match factors {
+                None => {
+                    for (source, target) in channels {
+                        target[place..place + count].copy_from_slice(&source[column..column + count]);
+                    }
+                }
+                Some(factors) => {
+                    for ((source, target), &factor) in channels.zip(factors) {
+                        let source = &source[column..column + count];
+                        for (target, &value) in target[place..place + count].iter_mut().zip(source) {
+                            *target = value * factor;
+                        }
+                    }
+                }
+            }
+            place += count;
+        }
+    }
+
+    /// Hands the parts of the target that the strip covers in one channel on, with their places in the strip.
+    #[inline(always)]
+    fn each_piece(
+        self,
+        target: &mut TargetRows<'_>,
+        channel: usize,
+        mut handle: impl FnMut(usize, &mut [f32]),
+    ) {
+        let mut place = 0;
+        for (row, column, count) in self.pieces(target.width) {
+            handle(
+                place,
+                &mut target.channel_mut(row, channel)[column..column + count],
+            );
+            place += count;
+        }
+    }
+}
+
+/// Sums of a block of outputs over the channels of a panel.
+#[inline(always)]
+fn sums<S: Simd, const N: usize>(
+    simd: S,
+    panel: &[f32],
+    columns: usize,
+    weights: &[[f32; OUTPUTS]],
+) -> [[S::f32s; N]; OUTPUTS] {
+    let mut sums = [[simd.splat_f32s(0.0); N]; OUTPUTS];
+    for (seen, weights) in panel.chunks_exact(columns).zip(weights) {
+        let seen = load::<S, N>(seen);
+        for (sums, &weight) in sums.iter_mut().zip(weights) {
+            let weight = simd.splat_f32s(weight);
+            for (sum, seen) in sums.iter_mut().zip(seen) {
+                *sum = simd.mul_add_e_f32s(weight, seen, *sum);
+            }
+        }
+    }
+    sums
+}
+
+/// Writes the sums of a block of outputs for a strip into a map.
+#[inline(always)]
+fn write<S: Simd, const N: usize>(
+    simd: S,
+    epilogue: Epilogue<'_>,
+    block: usize,
+    sums: [[S::f32s; N]; OUTPUTS],
+    strip: Strip,
+    target: &mut TargetRows<'_>,
+) {
+    let (row, column) = (strip.first / target.width, strip.first % target.width);
+    let outputs = block * OUTPUTS..target.channels.min((block + 1) * OUTPUTS);
+    for (output, sums) in outputs.zip(sums) {
+        if column + strip.count <= target.width {
+            let target = &mut target.channel_mut(row, output)[column..column + strip.count];
+            epilogue.write_vectors(simd, output, sums, target);
+            continue;
+        }
+        let mut values = [0.0; MAX_COLUMNS];
+        if epilogue.accumulates {
+            strip.each_piece(target, output, |place, piece| {
+                values[place..place + piece.len()].copy_from_slice(piece);
+            });
+        }
+        epilogue.write_vectors(simd, output, sums, &mut values[..N * S::F32_LANES]);
+        strip.each_piece(target, output, |place, piece| {
+            piece.copy_from_slice(&values[place..place + piece.len()]);
+        });
+    }
+}
+
+/// One use of a convolution, on one map.
+pub(super) struct PointwisePass<'a> {
+    pub(super) convolution: &'a Pointwise,
+    pub(super) epilogue: Epilogue<'a>,
+    pub(super) map: &'a RowMap,
+    pub(super) target: TargetRows<'a>,
+}
+
+impl WithSimd for PointwisePass<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self {
+            convolution: Pointwise { weights },
+            epilogue,
+            map,
+            mut target,
+        } = self;
+        let columns = columns_at_once::<S>();
+        let of_a_strip = map.channels * columns;
+        let together = (PANELS / of_a_strip.max(1)).max(1);
+        let strips: Vec<Strip> = Strip::all(map.rows * map.width, columns).collect();
+        let mut panels = PooledBuffer::take(together.min(strips.len()) * of_a_strip);
+        for strips in strips.chunks(together) {
+            for (strip, panel) in strips.iter().zip(panels.chunks_exact_mut(of_a_strip.max(1))) {
+                strip.pack(map, None, columns, panel);
+            }
+            for (block, weights) in weights.blocks().enumerate() {
+                for (strip, panel) in strips.iter().zip(panels.chunks_exact(of_a_strip.max(1))) {
+                    let target = &mut target;
+                    match strip.count.div_ceil(S::F32_LANES) {
+                        0 | 1 => {
+                            let sums = sums::<S, 1>(simd, panel, columns, weights);
+                            write(simd, epilogue, block, sums, *strip, target);
+                        }
+                        2 => {
+                            let sums = sums::<S, 2>(simd, panel, columns, weights);
+                            write(simd, epilogue, block, sums, *strip, target);
+                        }
+                        3 => {
+                            let sums = sums::<S, 3>(simd, panel, columns, weights);
+                            write(simd, epilogue, block, sums, *strip, target);
+                        }
+                        _ => {
+                            let sums = sums::<S, 4>(simd, panel, columns, weights);
+                            write(simd, epilogue, block, sums, *strip, target);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Two convolutions of single pixels with an activation between.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Perceptron<'a> {
+    pub(super) widen: &'a Pointwise,
+    pub(super) widen_bias: &'a [f32],
+    pub(super) activation: Activation,
+    pub(super) narrow: &'a Pointwise,
+    pub(super) narrow_bias: &'a [f32],
+    /// `true` adds what went in.
+    pub(super) residual: bool,
+}
+
+impl Perceptron<'_> {
+    /// The map after both convolutions; `factors` scale the channels of `map` before.
+    pub(super) fn forward(
+        self,
+        instructions: InstructionSet,
+        map: &RowMap,
+        factors: Option<&[f32]>,
+    ) -> RowMap {
+        let mut target = RowMap::unset(map.rows, self.narrow_bias.len(), map.width);
+        instructions.run(PerceptronPass {
+            perceptron: self,
+            map,
+            factors,
+            target: target.all_rows(),
+        });
+        target
+    }
+}
+
+/// One use of a perceptron, on one map.
+struct PerceptronPass<'a> {
+    perceptron: Perceptron<'a>,
+    map: &'a RowMap,
+    factors: Option<&'a [f32]>,
+    target: TargetRows<'a>,
+}
+
+impl WithSimd for PerceptronPass<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(mut self, simd: S) {
+        let columns = columns_at_once::<S>();
+        let hidden = self.perceptron.widen_bias.len().next_multiple_of(OUTPUTS);
+        let mut seen = PooledBuffer::take(self.map.channels * columns);
+        let mut middle = PooledBuffer::take(hidden * columns);
+        for strip in Strip::all(self.map.rows * self.map.width, columns) {
+            strip.pack(self.map, self.factors, columns, &mut seen);
+            match strip.count.div_ceil(S::F32_LANES) {
+                0 | 1 => self.strip::<S, 1>(simd, strip, columns, &seen, &mut middle),
+                2 => self.strip::<S, 2>(simd, strip, columns, &seen, &mut middle),
+                3 => self.strip::<S, 3>(simd, strip, columns, &seen, &mut middle),
+                _ => self.strip::<S, 4>(simd, strip, columns, &seen, &mut middle),
+            }
+        }
+    }
+}
+
+impl PerceptronPass<'_> {
+    /// Fills in a strip of the target; `seen` is the panel of its input, and `middle` has place for what is between.
+    #[inline(always)]
+    fn strip<S: Simd, const N: usize>(
+        &mut self,
+        simd: S,
+        strip: Strip,
+        columns: usize,
+        seen: &[f32],
+        middle: &mut [f32],
+    ) {
+        let Perceptron {
+            widen,
+            widen_bias,
+            activation,
+            narrow,
+            narrow_bias,
+            residual,
+        } = self.perceptron;
+        let between = Epilogue::new(widen_bias, activation);
+        let blocks = middle.chunks_exact_mut(OUTPUTS * columns);
+        for ((block, weights), middle) in widen.weights.blocks().enumerate().zip(blocks) {
+            let sums = sums::<S, N>(simd, seen, columns, weights);
+            let outputs = block * OUTPUTS..widen_bias.len();
+            for ((output, sums), middle) in outputs.zip(sums).zip(middle.chunks_exact_mut(columns)) {
+                between.write_vectors(simd, output, sums, &mut middle[..N * S::F32_LANES]);
+            }
+        }
+        let after = Epilogue::new(narrow_bias, Activation::None);
+        for (block, weights) in narrow.weights.blocks().enumerate() {
+            let mut sums = sums::<S, N>(simd, middle, columns, weights);
+            if residual {
+                let inputs = seen.chunks_exact(columns).skip(block * OUTPUTS);
+                for (sums, input) in sums.iter_mut().zip(inputs) {
+                    for (sum, input) in sums.iter_mut().zip(load::<S, N>(input)) {
+                        *sum = simd.add_f32s(*sum, input);
+                    }
+                }
+            }
+            write(simd, after, block, sums, strip, &mut self.target);
+        }
+    }
+}

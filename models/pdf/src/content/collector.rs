@@ -1,0 +1,213 @@
+use hayro_interpret::font::{Glyph as Drawn, GlyphRun};
+use hayro_interpret::hayro_cmap::BfString;
+use hayro_interpret::{
+    BlendMode, ClipPath, Device, DrawMode, DrawProps, Image, ImageDrawProps, Paint, SoftMask,
+};
+use kurbo::{Affine, BezPath, PathEl, Point, Rect, Shape};
+
+use super::fonts::{Fonts, Heights};
+use super::{Content, Glyph, Picture};
+use crate::document::Frame;
+use crate::guard::Watch;
+use crate::{Limits, PdfError};
+
+/// Size to which glyphs are scaled by the library.
+const EM: f64 = 1000.0;
+/// Advance of a glyph of which the font states none, as a part of its size.
+const USUAL_ADVANCE: f32 = 0.5;
+/// Lightness above which a mark is taken for the colour of the paper.
+const WHITE: u8 = 250;
+/// Number of steps between looks at the clock.
+const STEPS: usize = 64;
+
+/// Device that notes what is drawn on it.
+pub(super) struct Collector<'w> {
+    content: Content,
+    fonts: Fonts,
+    objects: usize,
+    max_objects: usize,
+    max_pixels: u64,
+    watch: &'w Watch,
+}
+
+impl<'w> Collector<'w> {
+    pub(super) fn new(frame: Frame, limits: &Limits, watch: &'w Watch) -> Self {
+        Self {
+            content: Content {
+                frame,
+                glyphs: Vec::new(),
+                fonts: 0,
+                pictures: Vec::new(),
+                paths: 0,
+                letter_paths: 0,
+                composed: false,
+            },
+            fonts: Fonts::default(),
+            objects: 0,
+            max_objects: limits.max_objects,
+            max_pixels: limits.max_picture_pixels,
+            watch,
+        }
+    }
+
+    pub(super) fn finish(self) -> Content {
+        Content {
+            fonts: self.fonts.len(),
+            ..self.content
+        }
+    }
+
+    /// Counts something that is drawn. The library has no way to be told to stop, so what is too much unwinds.
+    fn count(&mut self) {
+        self.objects += 1;
+        if self.objects > self.max_objects {
+            Watch::stop(PdfError::TooLarge {
+                what: "the number of things on the page",
+                value: self.objects as u64,
+                limit: self.max_objects as u64,
+            });
+        }
+        if self.objects.is_multiple_of(STEPS) {
+            self.watch.check();
+        }
+    }
+
+    fn glyph(
+        &mut self,
+        drawn: &Drawn<'_>,
+        place: Affine,
+        (font, heights): (usize, Heights),
+        vertical: bool,
+        visible: bool,
+    ) {
+        let stated = match drawn {
+            Drawn::Outline(glyph) => glyph.advance_width(),
+            Drawn::Type3(glyph) => glyph.advance_width(),
+        };
+        let em_width = stated.map_or(USUAL_ADVANCE, |width| width / EM as f32);
+        let text = drawn.as_unicode();
+        let at = |x: f64, y: f64| place * Point::new(x, y);
+        let origin = at(0.0, 0.0);
+        let advance = if vertical {
+            at(0.0, -EM)
+        } else {
+            at(f64::from(em_width) * EM, 0.0)
+        };
+        self.content.glyphs.push(Glyph {
+            mapped: text.is_some(),
+            text: match text {
+                Some(BfString::Char(c)) => c.to_string(),
+                Some(BfString::String(text)) => text,
+                None => String::new(),
+            },
+            font,
+            code: drawn.char_code(),
+            origin,
+            advance: advance - origin,
+            ascent: at(0.0, heights.ascent * EM) - origin,
+            descent: at(0.0, heights.descent * EM) - origin,
+            em_width,
+            visible,
+        });
+    }
+
+    fn mark(&mut self, bounds: Rect, curves: bool, props: &DrawProps<'_>) {
+        if let Paint::Color(color) = &props.paint {
+            let [r, g, b, a] = color.to_rgba().to_rgba8();
+            if a == 0 || r.min(g).min(b) > WHITE {
+                return;
+            }
+        }
+        let seen = bounds.intersect(self.content.page_rect());
+        if seen.width() < 0.0 || seen.height() < 0.0 {
+            return;
+        }
+        self.content.paths += 1;
+        let height = seen.height();
+        if curves && (2.0..72.0).contains(&height) && seen.width() < 4.0 * height {
+            self.content.letter_paths += 1;
+        }
+    }
+}
+
+impl<'a> Device<'a> for Collector<'_> {
+    fn draw_path(&mut self, path: &BezPath, props: DrawProps<'a>, mode: &DrawMode) {
+        self.count();
+        if matches!(mode, DrawMode::Invisible) {
+            return;
+        }
+        let curves = path
+            .elements()
+            .iter()
+            .any(|element| matches!(element, PathEl::CurveTo(..) | PathEl::QuadTo(..)));
+        let bounds = props.transform.transform_rect_bbox(path.bounding_box());
+        self.mark(bounds, curves, &props);
+    }
+
+    fn push_clip_path(&mut self, _: &ClipPath) {
+        self.count();
+    }
+
+    fn push_transparency_group(&mut self, opacity: f32, mask: Option<SoftMask<'a>>, blend: BlendMode) {
+        self.count();
+        if opacity < 1.0 || mask.is_some() || blend != BlendMode::Normal {
+            self.content.composed = true;
+        }
+    }
+
+    fn draw_glyph_run(&mut self, run: &GlyphRun<'_, 'a>, props: DrawProps<'a>, mode: &DrawMode) {
+        let vertical = matches!(
+            run.writing_mode(),
+            hayro_interpret::hayro_cmap::WritingMode::Vertical
+        );
+        let visible = !matches!(mode, DrawMode::Invisible);
+        let Some(font) = self.fonts.of(run.glyphs()) else {
+            return;
+        };
+        for glyph in run.glyphs() {
+            self.count();
+            self.glyph(
+                glyph,
+                props.transform * glyph.transform(),
+                font,
+                vertical,
+                visible,
+            );
+        }
+    }
+
+    fn draw_image(&mut self, image: Image<'a, '_>, props: ImageDrawProps<'a>) {
+        self.count();
+        let (width, height) = (image.width(), image.height());
+        let pixels = u64::from(width) * u64::from(height);
+        if pixels > self.max_pixels {
+            Watch::stop(PdfError::TooLarge {
+                what: "the number of pixels of a picture",
+                value: pixels,
+                limit: self.max_pixels,
+            });
+        }
+        let corners = Rect::new(0.0, 0.0, f64::from(width), f64::from(height));
+        let place = props
+            .transform
+            .transform_rect_bbox(corners)
+            .intersect(self.content.page_rect());
+        if place.width() <= 0.0 || place.height() <= 0.0 {
+            return;
+        }
+        if props.soft_mask.is_some() || props.blend_mode != BlendMode::Normal {
+            self.content.composed = true;
+        }
+        self.content.pictures.push(Picture {
+            width,
+            height,
+            to_points: props.transform,
+            stencil: matches!(image, Image::Stencil(_)),
+            place,
+        });
+    }
+
+    fn pop_clip(&mut self) {}
+
+    fn pop_transparency_group(&mut self) {}
+}

