@@ -13,7 +13,7 @@ const UNUSABLE: f32 = 0.15;
 /// Fewest different glyphs among them: one sign, such as a bullet, may be of a font of signs.
 const UNUSABLE_KINDS: usize = 4;
 /// Share of words that mix what does not go together above which the font is broken.
-const MIXED: f32 = 0.25;
+const MIXED: f32 = 0.35;
 const MIXED_WORDS: usize = 6;
 /// Share of signs in a word, and of such words in a font, above which the font is broken: its codes were taken for ASCII. The value is a
 /// guess.
@@ -162,9 +162,9 @@ fn signs(words: &[&str]) -> Option<f32> {
     (share > SIGNS && kinds.len() >= SIGN_KINDS && rich >= SIGN_GLYPHS).then_some(share)
 }
 
-/// Whether a character is a sign that is not repeated in leaders, rules and amounts.
+/// Whether a character is a sign that is not frequent in leaders, rules, amounts and formulas.
 fn is_odd_sign(c: char) -> bool {
-    matches!(u32::from(c), 0x21..=0x2B | 0x2F | 0x3A..=0x40 | 0x5B..=0x5E | 0x60 | 0x7B..=0x7E | 0xA1..=0xB6 | 0xB8..=0xBF | 0x2018..=0x201F | 0x2190..=0x23FF)
+    matches!(u32::from(c), 0x21..=0x27 | 0x2A | 0x2B | 0x3A..=0x40 | 0x5B..=0x5E | 0x60 | 0x7B..=0x7E | 0xA1..=0xB6 | 0xB8..=0xBF | 0x2018..=0x201F)
 }
 
 fn fault(glyph: &Glyph) -> Option<Reason> {
