@@ -106,7 +106,8 @@ fn judge_font(glyphs: &[&Glyph], words: &[&str], tokens: &[&Token]) -> FontVerdi
             continue;
         }
         let fits = writing == Writing::Alphabet && fit.is_some_and(|(correlation, _)| correlation >= FITTING);
-        let foreign = writing == Writing::Alphabet && plausible.letters >= MANY_LETTERS && plausible.bits > BITS;
+        let foreign =
+            writing == Writing::Alphabet && plausible.letters >= MANY_LETTERS && plausible.bits > BITS;
         if (plausible.deviations < DEVIATIONS || foreign) && !fits {
             let reason = match writing {
                 Writing::Alphabet => Reason::LettersExchanged,
