@@ -156,7 +156,9 @@ fn load(bytes: Bytes, password: &str) -> Result<Pdf, PdfError> {
     let no_pages = has_empty_tree(&bytes);
     Pdf::new_with_password(Arc::new(bytes), password).map_err(|error| match error {
         LoadPdfError::Decryption(DecryptionError::PasswordProtected) => PdfError::Password,
-        LoadPdfError::Decryption(error) => PdfError::damaged(format!("its encryption cannot be read: {error:?}")),
+        LoadPdfError::Decryption(error) => {
+            PdfError::damaged(format!("its encryption cannot be read: {error:?}"))
+        }
         LoadPdfError::Invalid if no_pages => PdfError::Empty,
         LoadPdfError::Invalid => PdfError::damaged("it has no readable pages"),
     })

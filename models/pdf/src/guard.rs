@@ -81,7 +81,9 @@ pub(crate) fn guarded<T: Send + 'static>(
             }
         });
     if let Err(error) = started {
-        return Err(PdfError::damaged(format!("no thread can be started for it: {error}")));
+        return Err(PdfError::damaged(format!(
+            "no thread can be started for it: {error}"
+        )));
     }
     let gone = || Err(PdfError::damaged("its thread ended without a result"));
     match receiver.recv_timeout(time) {
@@ -89,9 +91,10 @@ pub(crate) fn guarded<T: Send + 'static>(
         Err(RecvTimeoutError::Disconnected) => gone(),
         Err(RecvTimeoutError::Timeout) => {
             HUNG.fetch_add(1, Ordering::Relaxed);
-            let given_up = watch
-                .state
-                .compare_exchange(AWAITED, GIVEN_UP, Ordering::AcqRel, Ordering::Acquire);
+            let given_up =
+                watch
+                    .state
+                    .compare_exchange(AWAITED, GIVEN_UP, Ordering::AcqRel, Ordering::Acquire);
             if given_up.is_ok() {
                 let seconds = time.as_secs();
                 return Err(PdfError::TimedOut { seconds });
@@ -155,6 +158,9 @@ mod tests {
                 1 + depth(left - 1)
             }
         }
-        assert_eq!(guarded(Duration::from_secs(20), |_| Ok(depth(50_000))), Ok(50_000));
+        assert_eq!(
+            guarded(Duration::from_secs(20), |_| Ok(depth(50_000))),
+            Ok(50_000)
+        );
     }
 }

@@ -1,12 +1,12 @@
 //! Pixels of a page: the picture that it consists of, as it is stored, or a rendering.
 
+use hayro::hayro_interpret::font::GlyphRun;
 use hayro::vello_cpu::{Pixmap, RasterizerSettings, RenderContext, TargetInit};
 use hayro::{RenderCache, RenderSettings, render_into};
 use hayro_interpret::{
-    BlendMode, ClipPath, Context, Device, DrawMode, DrawProps, Image, ImageData, ImageDrawProps, InterpreterCache,
-    SoftMask, interpret_page,
+    BlendMode, ClipPath, Context, Device, DrawMode, DrawProps, Image, ImageData, ImageDrawProps,
+    InterpreterCache, SoftMask, interpret_page,
 };
-use hayro::hayro_interpret::font::GlyphRun;
 use hayro_syntax::object::{Array, Dict, Name};
 use hayro_syntax::page::Page;
 use image::{GrayImage, RgbImage, imageops};
@@ -58,7 +58,12 @@ pub struct PagePixels {
 }
 
 /// Makes the pixels of a page.
-pub(crate) fn of(page: &Page<'_>, content: &Content, dpi: f32, limits: &Limits) -> Result<PagePixels, PdfError> {
+pub(crate) fn of(
+    page: &Page<'_>,
+    content: &Content,
+    dpi: f32,
+    limits: &Limits,
+) -> Result<PagePixels, PdfError> {
     if let Some(picture) = only_picture(content)
         && let Some(pixels) = embedded(page, content, picture, limits)
     {
@@ -106,7 +111,11 @@ pub(crate) fn look(page: &Page<'_>, content: &Content, dpi: f64) -> (GrayImage, 
 
 fn gray_of_pixmap(pixmap: &Pixmap) -> GrayImage {
     let (width, height) = (u32::from(pixmap.width()), u32::from(pixmap.height()));
-    let gray = pixmap.data().iter().map(|pixel| luma([pixel.r, pixel.g, pixel.b])).collect();
+    let gray = pixmap
+        .data()
+        .iter()
+        .map(|pixel| luma([pixel.r, pixel.g, pixel.b]))
+        .collect();
     GrayImage::from_raw(width, height, gray).unwrap_or_default()
 }
 
@@ -114,8 +123,14 @@ fn gray_of_pixmap(pixmap: &Pixmap) -> GrayImage {
 fn scale(content: &Content, wanted: f64, max_pixels: f64) -> (f64, bool) {
     let size = content.frame.size;
     let (width, height) = (f64::from(size.width).max(1e-3), f64::from(size.height).max(1e-3));
-    let most = (max_pixels / (width * height)).sqrt().min(LONGEST_SIDE / width.max(height));
-    if wanted > most { (most, true) } else { (wanted, false) }
+    let most = (max_pixels / (width * height))
+        .sqrt()
+        .min(LONGEST_SIDE / width.max(height));
+    if wanted > most {
+        (most, true)
+    } else {
+        (wanted, false)
+    }
 }
 
 fn rendered(page: &Page<'_>, content: &Content, scale: f64) -> Pixmap {
@@ -150,7 +165,10 @@ pub(crate) fn only_picture(content: &Content) -> Option<&Picture> {
     let [picture] = content.pictures.as_slice() else {
         return None;
     };
-    let shown = content.glyphs.iter().any(|glyph| glyph.visible && !glyph.text.trim().is_empty());
+    let shown = content
+        .glyphs
+        .iter()
+        .any(|glyph| glyph.visible && !glyph.text.trim().is_empty());
     if shown || content.paths > 0 || content.composed || picture.stencil {
         return None;
     }
@@ -159,8 +177,10 @@ pub(crate) fn only_picture(content: &Content) -> Option<&Picture> {
     let upright = b.abs().max(c.abs()) < UPRIGHT * a.abs().max(d.abs());
     let turned = a.abs().max(d.abs()) < UPRIGHT * b.abs().max(c.abs());
     let resolution = INCH / picture.to_points.determinant().abs().sqrt();
-    ((upright || turned) && picture.place.area() >= COVERAGE * page.area() && EMBEDDED_DPI.contains(&resolution))
-        .then_some(picture)
+    ((upright || turned)
+        && picture.place.area() >= COVERAGE * page.area()
+        && EMBEDDED_DPI.contains(&resolution))
+    .then_some(picture)
 }
 
 fn embedded(page: &Page<'_>, content: &Content, picture: &Picture, limits: &Limits) -> Option<PagePixels> {
@@ -168,7 +188,10 @@ fn embedded(page: &Page<'_>, content: &Content, picture: &Picture, limits: &Limi
     let (width, height) = (f64::from(stored.width()), f64::from(stored.height()));
     // The stored picture may have other dimensions than its dictionary says.
     let to_points = picture.to_points
-        * Affine::scale_non_uniform(f64::from(picture.width) / width, f64::from(picture.height) / height);
+        * Affine::scale_non_uniform(
+            f64::from(picture.width) / width,
+            f64::from(picture.height) / height,
+        );
     let gray = turned(stored, to_points);
     let place = to_points.transform_rect_bbox(Rect::new(0.0, 0.0, width, height));
     let map = PixelMap {
@@ -190,13 +213,29 @@ fn embedded(page: &Page<'_>, content: &Content, picture: &Picture, limits: &Limi
 fn turned(stored: GrayImage, to_points: Affine) -> GrayImage {
     let [a, b, c, d, _, _] = to_points.as_coeffs();
     if a.abs() > b.abs() {
-        let stored = if a < 0.0 { imageops::flip_horizontal(&stored) } else { stored };
-        if d < 0.0 { imageops::flip_vertical(&stored) } else { stored }
+        let stored = if a < 0.0 {
+            imageops::flip_horizontal(&stored)
+        } else {
+            stored
+        };
+        if d < 0.0 {
+            imageops::flip_vertical(&stored)
+        } else {
+            stored
+        }
     } else {
         // Stored x runs along the page's y. A transposition, then mirrors.
         let transposed = imageops::flip_horizontal(&imageops::rotate90(&stored));
-        let transposed = if b < 0.0 { imageops::flip_vertical(&transposed) } else { transposed };
-        if c < 0.0 { imageops::flip_horizontal(&transposed) } else { transposed }
+        let transposed = if b < 0.0 {
+            imageops::flip_vertical(&transposed)
+        } else {
+            transposed
+        };
+        if c < 0.0 {
+            imageops::flip_horizontal(&transposed)
+        } else {
+            transposed
+        }
     }
 }
 
@@ -207,7 +246,13 @@ pub(crate) fn stored_gray(page: &Page<'_>, content: &Content, limits: &Limits) -
         gray: None,
     };
     let cache = InterpreterCache::new();
-    let mut context = Context::new(content.frame.to_points, content.page_rect(), &cache, page.xref(), settings());
+    let mut context = Context::new(
+        content.frame.to_points,
+        content.page_rect(),
+        &cache,
+        page.xref(),
+        settings(),
+    );
     interpret_page(page, &mut context, &mut decoder);
     decoder.gray
 }
@@ -230,7 +275,9 @@ impl<'a> Device<'a> for Decoder {
         let Image::Raster(raster) = image else { return };
         let stream = raster.stream();
         let dict = stream.dict();
-        let plain = [&b"Decode"[..], b"SMask", b"Mask", b"D"].iter().all(|key| !dict.contains_key(key));
+        let plain = [&b"Decode"[..], b"SMask", b"Mask", b"D"]
+            .iter()
+            .all(|key| !dict.contains_key(key));
         if plain && is_jpeg(dict) {
             let limits = DecodeLimits {
                 max_pixels: self.max_pixels,
@@ -260,7 +307,10 @@ fn is_jpeg(dict: &Dict<'_>) -> bool {
         return is_dct(&name);
     }
     let filters = dict.get::<Array<'_>>(&b"Filter"[..]);
-    let names: Vec<Name<'_>> = filters.iter().flat_map(|filters| filters.iter::<Name<'_>>()).collect();
+    let names: Vec<Name<'_>> = filters
+        .iter()
+        .flat_map(|filters| filters.iter::<Name<'_>>())
+        .collect();
     matches!(names.as_slice(), [only] if is_dct(only))
 }
 
@@ -268,7 +318,13 @@ fn gray_of(data: ImageData) -> Option<GrayImage> {
     match data {
         ImageData::Luma(luma) => GrayImage::from_raw(luma.width, luma.height, luma.data),
         ImageData::Rgb(rgb) => {
-            let gray = rgb.data.as_chunks::<3>().0.iter().map(|pixel| luma(*pixel)).collect();
+            let gray = rgb
+                .data
+                .as_chunks::<3>()
+                .0
+                .iter()
+                .map(|pixel| luma(*pixel))
+                .collect();
             GrayImage::from_raw(rgb.width, rgb.height, gray)
         }
     }

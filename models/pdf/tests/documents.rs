@@ -6,7 +6,9 @@ use bytes::Bytes;
 use parkhang_pdf::{DEFAULT_DPI, Document, Limits, PdfError, PixelOrigin, VerdictKind};
 
 fn bytes(name: &str) -> Bytes {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/fixtures")
+        .join(name);
     std::fs::read(path).unwrap().into()
 }
 
@@ -23,8 +25,14 @@ fn a_good_page_has_its_words_where_they_are_shown() {
     let size = document.size(0).unwrap();
     for word in &page.words {
         let bbox = word.bbox;
-        assert!(bbox.x0 >= 0.0 && bbox.x1 <= size.width && bbox.x0 < bbox.x1, "{word:?}");
-        assert!(bbox.y0 >= 0.0 && bbox.y1 <= size.height && bbox.y0 < bbox.y1, "{word:?}");
+        assert!(
+            bbox.x0 >= 0.0 && bbox.x1 <= size.width && bbox.x0 < bbox.x1,
+            "{word:?}"
+        );
+        assert!(
+            bbox.y0 >= 0.0 && bbox.y1 <= size.height && bbox.y0 < bbox.y1,
+            "{word:?}"
+        );
     }
 }
 
@@ -85,7 +93,9 @@ fn each_bad_document_has_its_own_error() {
         max_objects: 10,
         ..Limits::default()
     };
-    let crowded = Document::open(bytes("javascript.pdf"), None, &few).unwrap().text(0);
+    let crowded = Document::open(bytes("javascript.pdf"), None, &few)
+        .unwrap()
+        .text(0);
     assert!(matches!(crowded, Err(PdfError::TooLarge { .. })), "{crowded:?}");
 }
 
@@ -124,9 +134,9 @@ fn damaged_documents_neither_panic_nor_hang() {
 /// Rows: 121, 122.
 #[test]
 fn verdicts_agree_with_the_labelled_set() {
-    let set = std::env::var_os("PARKHANG_SHARED").map(PathBuf::from).unwrap_or_else(|| {
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared")
-    });
+    let set = std::env::var_os("PARKHANG_SHARED")
+        .map(PathBuf::from)
+        .unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared"));
     let set = set.join("data/pdfsets/dev");
     if !set.is_dir() {
         eprintln!("SKIPPED: there is no {}", set.display());
@@ -161,5 +171,8 @@ fn verdicts_agree_with_the_labelled_set() {
     }
     let share = |others: usize| f64::from(right) / (f64::from(right) + others as f64);
     assert!(share(missed.len()) >= 0.98, "missed: {missed:?}");
-    assert!(share(false_alarms.len()) >= 0.98, "false alarms: {false_alarms:?}");
+    assert!(
+        share(false_alarms.len()) >= 0.98,
+        "false alarms: {false_alarms:?}"
+    );
 }

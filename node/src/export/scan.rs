@@ -178,6 +178,10 @@ mod tests {
 
     #[test]
     fn what_no_decoder_knows_has_no_picture() {
-        assert!(drawn(&Scan::Image("no scan".into()), View::default()).unwrap().is_none());
+        assert!(
+            drawn(&Scan::Image("no scan".into()), View::default())
+                .unwrap()
+                .is_none()
+        );
     }
 }

@@ -212,11 +212,7 @@ impl FolderSource {
     }
 
     /// Opens a PDF anew.
-    async fn pdf(
-        &self,
-        volume: &VolumeId,
-        place: &Path,
-    ) -> Result<OpenPdf, PageSourceError> {
+    async fn pdf(&self, volume: &VolumeId, place: &Path) -> Result<OpenPdf, PageSourceError> {
         let name = place.to_string_lossy();
         let bytes = tokio::fs::read(place).await;
         let bytes = bytes.map_err(|error| unreadable(volume, &name, &error))?;
@@ -233,7 +229,11 @@ impl PageSource for FolderSource {
             VolumeKind::Pdf => return Ok(self.pdf(volume, place).await?.pages()),
             VolumeKind::Image => {
                 let size = tokio::fs::metadata(place).await.map_err(failed)?.len();
-                let name = place.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                let name = place
+                    .file_name()
+                    .unwrap_or_default()
+                    .to_string_lossy()
+                    .into_owned();
                 let version = None;
                 return Ok(vec![PageRef { name, size, version }]);
             }

@@ -43,7 +43,9 @@ impl OpenPdf {
     /// Returns a page by its name.
     pub(super) fn page(&self, name: &str) -> Option<Scan> {
         let number: u32 = name.strip_prefix(PAGE)?.parse().ok()?;
-        let index = number.checked_sub(1).filter(|index| *index < self.document.page_count())?;
+        let index = number
+            .checked_sub(1)
+            .filter(|index| *index < self.document.page_count())?;
         Some(Scan::Pdf(PdfPage {
             document: self.document.clone(),
             index,

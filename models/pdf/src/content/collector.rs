@@ -72,7 +72,14 @@ impl<'w> Collector<'w> {
         }
     }
 
-    fn glyph(&mut self, drawn: &Drawn<'_>, place: Affine, (font, heights): (usize, Heights), vertical: bool, visible: bool) {
+    fn glyph(
+        &mut self,
+        drawn: &Drawn<'_>,
+        place: Affine,
+        (font, heights): (usize, Heights),
+        vertical: bool,
+        visible: bool,
+    ) {
         let stated = match drawn {
             Drawn::Outline(glyph) => glyph.advance_width(),
             Drawn::Type3(glyph) => glyph.advance_width(),
@@ -81,7 +88,11 @@ impl<'w> Collector<'w> {
         let text = drawn.as_unicode();
         let at = |x: f64, y: f64| place * Point::new(x, y);
         let origin = at(0.0, 0.0);
-        let advance = if vertical { at(0.0, -EM) } else { at(f64::from(em_width) * EM, 0.0) };
+        let advance = if vertical {
+            at(0.0, -EM)
+        } else {
+            at(f64::from(em_width) * EM, 0.0)
+        };
         self.content.glyphs.push(Glyph {
             mapped: text.is_some(),
             text: match text {
@@ -145,14 +156,23 @@ impl<'a> Device<'a> for Collector<'_> {
     }
 
     fn draw_glyph_run(&mut self, run: &GlyphRun<'_, 'a>, props: DrawProps<'a>, mode: &DrawMode) {
-        let vertical = matches!(run.writing_mode(), hayro_interpret::hayro_cmap::WritingMode::Vertical);
+        let vertical = matches!(
+            run.writing_mode(),
+            hayro_interpret::hayro_cmap::WritingMode::Vertical
+        );
         let visible = !matches!(mode, DrawMode::Invisible);
         let Some(font) = self.fonts.of(run.glyphs()) else {
             return;
         };
         for glyph in run.glyphs() {
             self.count();
-            self.glyph(glyph, props.transform * glyph.transform(), font, vertical, visible);
+            self.glyph(
+                glyph,
+                props.transform * glyph.transform(),
+                font,
+                vertical,
+                visible,
+            );
         }
     }
 
@@ -168,7 +188,10 @@ impl<'a> Device<'a> for Collector<'_> {
             });
         }
         let corners = Rect::new(0.0, 0.0, f64::from(width), f64::from(height));
-        let place = props.transform.transform_rect_bbox(corners).intersect(self.content.page_rect());
+        let place = props
+            .transform
+            .transform_rect_bbox(corners)
+            .intersect(self.content.page_rect());
         if place.width() <= 0.0 || place.height() <= 0.0 {
             return;
         }

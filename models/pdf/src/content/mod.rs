@@ -84,7 +84,12 @@ pub(crate) fn survey(page: &Page<'_>, limits: &Limits, watch: &Watch) -> Result<
     let frame = Frame::of(page)?;
     let mut collector = collector::Collector::new(frame, limits, watch);
     let cache = InterpreterCache::new();
-    let area = Rect::new(0.0, 0.0, f64::from(frame.size.width), f64::from(frame.size.height));
+    let area = Rect::new(
+        0.0,
+        0.0,
+        f64::from(frame.size.width),
+        f64::from(frame.size.height),
+    );
     let mut context = Context::new(frame.to_points, area, &cache, page.xref(), settings());
     interpret_page(page, &mut context, &mut collector);
     Ok(collector.finish())

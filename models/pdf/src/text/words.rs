@@ -88,7 +88,8 @@ fn direction(glyph: &Glyph) -> Vec2 {
     let up = glyph.ascent - glyph.descent;
     let along = Vec2::new(-up.y, up.x);
     let advance = glyph.advance;
-    let along = if advance.hypot2() > 1e-9 && advance.dot(along).abs() < 0.5 * advance.hypot() * along.hypot() {
+    let along = if advance.hypot2() > 1e-9 && advance.dot(along).abs() < 0.5 * advance.hypot() * along.hypot()
+    {
         // Vertical writing.
         advance
     } else if advance.dot(along) < 0.0 && advance.hypot2() > 1e-9 {
@@ -184,11 +185,9 @@ fn drop_repeated(words: &mut Vec<FoundWord>) {
     words.retain(|found| {
         let places = last.entry(found.word.text.clone()).or_default();
         let own = found.word.bbox;
-        let repeated = places
-            .iter()
-            .rev()
-            .take(64)
-            .any(|place| place.intersection(own).area() > 0.8 * own.area().max(place.area()) && own.area() > 0.0);
+        let repeated = places.iter().rev().take(64).any(|place| {
+            place.intersection(own).area() > 0.8 * own.area().max(place.area()) && own.area() > 0.0
+        });
         places.push(own);
         !repeated
     });
@@ -218,6 +217,8 @@ fn rotation(glyphs: &[Glyph]) -> u16 {
             *count += 1;
         }
     }
-    let most = (0_u16..4).zip(turns).max_by_key(|(turn, count)| (*count, 4 - turn));
+    let most = (0_u16..4)
+        .zip(turns)
+        .max_by_key(|(turn, count)| (*count, 4 - turn));
     most.map_or(0, |(turn, _)| turn * 90)
 }

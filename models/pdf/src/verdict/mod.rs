@@ -46,7 +46,11 @@ pub(crate) fn judge(page: &Page<'_>, content: &Content, layer: &Layer) -> Verdic
         return Verdict::of(VerdictKind::None, 0.1, Reason::OutlinedText);
     }
     let verdicts = fonts::judge(content, layer);
-    let broken: usize = verdicts.iter().filter(|font| font.broken()).map(|font| font.glyphs).sum();
+    let broken: usize = verdicts
+        .iter()
+        .filter(|font| font.broken())
+        .map(|font| font.glyphs)
+        .sum();
     let share = broken as f32 / glyphs as f32;
     let worst = verdicts
         .iter()

@@ -61,7 +61,11 @@ impl Ngrams {
 
     /// Returns the bits of the last of three characters after the others.
     pub(super) fn bits(&self, [first, second, last]: [char; 3]) -> f64 {
-        let shorter = [[first, second, last], [ABSENT, second, last], [ABSENT, ABSENT, last]];
+        let shorter = [
+            [first, second, last],
+            [ABSENT, second, last],
+            [ABSENT, ABSENT, last],
+        ];
         let mut price = 0.0;
         for gram in shorter {
             if let Some(bits) = self.bits.get(&gram) {

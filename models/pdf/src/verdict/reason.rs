@@ -70,7 +70,11 @@ mod tests {
 
     #[test]
     fn the_short_name_is_that_of_json() {
-        for reason in [Reason::NoText, Reason::TextOverPartOfScan, Reason::LettersExchanged] {
+        for reason in [
+            Reason::NoText,
+            Reason::TextOverPartOfScan,
+            Reason::LettersExchanged,
+        ] {
             assert_eq!(serde_json::to_value(reason).unwrap(), reason.as_str());
         }
     }

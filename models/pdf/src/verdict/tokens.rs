@@ -46,7 +46,10 @@ pub(super) fn tokens(content: &Content, layer: &Layer) -> Vec<Token> {
             continue;
         };
         let text = &found.word.text;
-        if text.chars().any(|c| c.is_numeric() && script_of(c) == Script::Common) {
+        if text
+            .chars()
+            .any(|c| c.is_numeric() && script_of(c) == Script::Common)
+        {
             line = None;
             continue;
         }
@@ -76,7 +79,11 @@ fn push(part: &str, font: usize, tokens: &mut Vec<Token>) {
         .filter(|c| writing_of(*c) == Some(writing))
         .flat_map(char::to_lowercase)
         .collect();
-    let fewest = if writing == Writing::Alphabet { FEWEST_LETTERS } else { 1 };
+    let fewest = if writing == Writing::Alphabet {
+        FEWEST_LETTERS
+    } else {
+        1
+    };
     if letters.len() >= fewest {
         tokens.push(Token {
             writing,

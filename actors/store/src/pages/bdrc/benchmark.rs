@@ -167,7 +167,10 @@ mod tests {
             pages[0].version.as_deref(),
             Some("308a04aeae66418d97efeaae1d892ebe")
         );
-        assert_eq!(source.read(&volume, &pages[1]).await.unwrap().image().unwrap(), "a.png");
+        assert_eq!(
+            source.read(&volume, &pages[1]).await.unwrap().image().unwrap(),
+            "a.png"
+        );
         let elsewhere = PageRef {
             name: "sub/c.jpg".to_owned(),
             ..pages[0].clone()

@@ -128,7 +128,10 @@ async fn pages_are_read_from_beside_their_list() {
     let pages = archive.pages(&volume).await.unwrap();
     assert_eq!(pages.len(), 4);
     assert_eq!(pages[2].size, 1_234_567);
-    assert_eq!(archive.read(&volume, &pages[2]).await.unwrap().image().unwrap(), "text");
+    assert_eq!(
+        archive.read(&volume, &pages[2]).await.unwrap().image().unwrap(),
+        "text"
+    );
     // Listed, yet not there; and a name that no store can hold.
     for (page, category) in [(1, ErrorCategory::Input), (3, ErrorCategory::Input)] {
         let error = archive.read(&volume, &pages[page]).await.unwrap_err();

@@ -48,8 +48,7 @@ async fn a_page_name_cannot_leave_the_volume() {
     let root = tempfile::tempdir().unwrap();
     touch(root.path().join("v/a.jpg"));
     touch(root.path().join("secret.jpg"));
-    let source =
-        FolderSource::new(discover_volumes(&[root.path().join("v")], Some("W"), Some("I")).unwrap());
+    let source = FolderSource::new(discover_volumes(&[root.path().join("v")], Some("W"), Some("I")).unwrap());
     let page = PageRef {
         name: "../secret.jpg".into(),
         size: 1,
@@ -81,8 +80,7 @@ async fn an_error_that_may_pass_is_not_blamed_on_the_page() {
     let root = tempfile::tempdir().unwrap();
     touch(root.path().join("v/a.jpg"));
     std::fs::create_dir(root.path().join("v/b.jpg")).unwrap();
-    let source =
-        FolderSource::new(discover_volumes(&[root.path().join("v")], Some("W"), Some("I")).unwrap());
+    let source = FolderSource::new(discover_volumes(&[root.path().join("v")], Some("W"), Some("I")).unwrap());
     let folder = PageRef {
         name: "b.jpg".into(),
         size: 1,
@@ -121,7 +119,6 @@ fn pdf(pages: usize) -> Vec<u8> {
     file.into_bytes()
 }
 
-/// Rows: C17.
 #[tokio::test]
 async fn pdfs_are_volumes_and_so_is_an_image_that_is_named() {
     let root = tempfile::tempdir().unwrap();
