@@ -105,7 +105,9 @@ fn scans_from_afar(criterion: &mut Criterion) {
         group.bench_function(BenchmarkId::new("read ahead", ahead), |bencher| {
             bencher.iter(|| {
                 let read = read_ahead(&source, &volume, pages.clone(), ahead);
-                let read = read.fold(0, async |sum, (_, bytes)| sum + bytes.unwrap().len());
+                let read = read.fold(0, async |sum, (_, bytes)| {
+                    sum + bytes.unwrap().image().map_or(0, Bytes::len)
+                });
                 assert_eq!(site.runtime.block_on(read), PAGES * SCAN);
             });
         });

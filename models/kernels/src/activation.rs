@@ -71,7 +71,7 @@ impl Activation {
 /// Numerator of the error function, from its highest power; with [`ERF_BELOW`] that of Eigen's `erf`, a rational approximation
 /// in the square of the argument.
 const ERF_ABOVE: [f32; 7] = [
-    -2.726_142_2e-10,
+    -2.726_142e-10,
     2.770_681_5e-8,
     -2.101_024e-6,
     -5.692_506_5e-5,

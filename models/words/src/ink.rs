@@ -8,6 +8,8 @@ use image::RgbImage;
 const CONTRAST: f32 = 0.35;
 /// Share of the row with the most ink up to which a row has hardly any.
 const FAINT: f64 = 0.03;
+/// Share of the width from which the ink of a row is a rule.
+const RULE: f64 = 0.7;
 /// Pixels of a column that may be a speck.
 const SPECK: u16 = 1;
 /// Contrast below which a line image has no ink at all, in grey levels.
@@ -91,18 +93,23 @@ impl Ink {
         last
     }
 
-    /// The rows of the line itself: from its row with the most ink up and down to where there is hardly any, as far as that is not
-    /// the edge, where neighbours of the line begin.
+    /// The rows of the line itself: the run of rows with the most ink in all. Rows with hardly any part it from its neighbours
+    /// above and below, and so do rules, which cross nearly the whole image.
     pub(crate) fn body(&self) -> Option<Range<usize>> {
-        let most = *self.rows.iter().max()?;
-        if most == 0 {
-            return None;
+        let rule = self.columns.len() as f64 * RULE;
+        let is_rule = |count: u32| f64::from(count) > rule;
+        let most = self.rows.iter().copied().filter(|&count| !is_rule(count)).max()?;
+        let in_line = |count: u32| !is_rule(count) && f64::from(count) > f64::from(most) * FAINT;
+        let (mut best, mut best_ink) = (None, 0);
+        let mut start = 0;
+        for run in self.rows.chunk_by(|&one, &other| in_line(one) == in_line(other)) {
+            let ink: u32 = run.iter().sum();
+            if in_line(run[0]) && ink > best_ink {
+                (best, best_ink) = (Some(start..start + run.len()), ink);
+            }
+            start += run.len();
         }
-        let middle = self.rows.iter().position(|&count| count == most)?;
-        let hardly = |row: &usize| f64::from(self.rows[*row]) <= f64::from(most) * FAINT;
-        let top = (0..middle).rev().find(hardly).map_or(0, |row| row + 1);
-        let bottom = (middle..self.rows.len()).find(hardly).unwrap_or(self.rows.len());
-        Some(top..bottom)
+        best
     }
 
     /// The longest run of columns without ink between two places.
@@ -157,6 +164,15 @@ mod tests {
             let is_ink = (10..30).contains(&y) && inked.iter().any(|range| range.contains(&x));
             Rgb([if is_ink { ink } else { paper }; 3])
         })
+    }
+
+    #[test]
+    fn a_rule_above_a_line_is_none_of_its_rows() {
+        let page = RgbImage::from_fn(100, 48, |x, y| {
+            let letters = (15..35).contains(&y) && (20..60).contains(&x) && x % 4 < 2;
+            Rgb([if letters || y == 5 { 0 } else { 255 }; 3])
+        });
+        assert_eq!(Ink::of(&page).body(), Some(15..35));
     }
 
     #[test]

@@ -12,10 +12,12 @@ const MAX_DEPTH: usize = 6;
 const GAP: f32 = 0.7;
 /// Length of a line of a column, in its height: below it, boxes are cells.
 const LINE: f32 = 5.0;
+/// Share of a column's width that its lines fill.
+const FILLED: f32 = 0.6;
 /// Boxes that a column has at least.
 const LEAST_LINES: usize = 3;
 /// Share of the boxes that may lie across the gap between two columns.
-const ACROSS: f32 = 0.8;
+const ACROSS: f32 = 0.4;
 
 /// The places of the boxes in reading order.
 pub(crate) fn reading_order(boxes: &[Bounds]) -> Vec<usize> {
@@ -93,10 +95,19 @@ fn gap_between_columns(boxes: &[Bounds], part: &[usize]) -> Option<f32> {
     best.map(|(_, gap)| gap)
 }
 
-/// Returns whether boxes are lines of text and not cells.
+/// Returns whether boxes are lines of text, which are long and fill their column, and not cells.
 fn is_column(boxes: &[Bounds], part: &[usize], height: f32) -> bool {
+    let left = part
+        .iter()
+        .map(|&index| boxes[index][0])
+        .fold(f32::INFINITY, f32::min);
+    let right = part
+        .iter()
+        .map(|&index| boxes[index][2])
+        .fold(f32::NEG_INFINITY, f32::max);
+    let least = (LINE * height).max(FILLED * (right - left));
     let widths = part.iter().map(|&index| boxes[index][2] - boxes[index][0]);
-    part.len() >= LEAST_LINES && median(widths).is_some_and(|width| width >= LINE * height)
+    part.len() >= LEAST_LINES && median(widths).is_some_and(|width| width >= least)
 }
 
 /// Returns whether most of the lower of two columns is beside the other.

@@ -119,7 +119,6 @@ fn pdf(pages: usize) -> Vec<u8> {
     file.into_bytes()
 }
 
-/// Rows: C17.
 #[tokio::test]
 async fn pdfs_are_volumes_and_so_is_an_image_that_is_named() {
     let root = tempfile::tempdir().unwrap();
