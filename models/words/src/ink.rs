@@ -185,7 +185,10 @@ mod tests {
             assert_eq!(found.widest_gap(15..45), Some(20..40));
             assert_eq!(found.body(), Some(10..30));
         }
-        assert_eq!(Ink::of(&image(&[10..20], 120, 130)).reach(0, 100, true), None);
+        assert_eq!(
+            Ink::of(&image(std::slice::from_ref(&(10..20)), 120, 130)).reach(0, 100, true),
+            None
+        );
         assert_eq!(Ink::of(&RgbImage::new(0, 0)).columns, Vec::<u16>::new());
     }
 }

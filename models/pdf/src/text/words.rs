@@ -126,8 +126,9 @@ fn continues(before: &Glyph, glyph: &Glyph, most: f64) -> bool {
     }
     match (before.text.chars().last(), glyph.text.chars().next()) {
         (Some(last), Some(first)) => {
-            let alone = stands_alone(last) || stands_alone(first);
-            !alone && !(ends_syllable(last) && !ends_syllable(first) && script_of(first) == Script::Tibetan)
+            let begins_syllable =
+                ends_syllable(last) && !ends_syllable(first) && script_of(first) == Script::Tibetan;
+            !(stands_alone(last) || stands_alone(first) || begins_syllable)
         }
         _ => true,
     }

@@ -92,7 +92,7 @@ impl Default for State {
 
 impl State {
     fn show(&mut self, codes: &[u8], font: &Font) -> Shown {
-        assert!(codes.len() % 2 == 0 && !codes.is_empty());
+        assert!(codes.len().is_multiple_of(2) && !codes.is_empty());
         let codes = codes.chunks(2).map(|code| u16::from_be_bytes([code[0], code[1]]));
         let text: String = codes.clone().map(|code| font.texts[&code].as_str()).collect();
         let width = codes.len() as f64 * font.width / 1000.0 * self.size * self.scaling;
