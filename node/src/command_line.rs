@@ -48,9 +48,16 @@ pub fn words(given: impl Iterator<Item = OsString>) -> Result<Vec<OsString>> {
     Ok(program.chain(expanded.into_iter().map(OsString::from)).collect())
 }
 
-/// Adds the commands of the table to others.
+/// Adds the commands of the table to others. A group of the table that has the name of another command is joined with it.
 pub fn augment(command: clap::Command) -> clap::Command {
-    command.subcommands(table().clap(SharedArgs::augment_args))
+    let groups = table().clap(SharedArgs::augment_args);
+    groups.into_iter().fold(command, |command, group| {
+        let name = group.get_name().to_owned();
+        if command.find_subcommand(&name).is_none() {
+            return command.subcommand(group);
+        }
+        command.mut_subcommand(name, |own| own.subcommands(group.get_subcommands().cloned()))
+    })
 }
 
 /// True for a command line that names a command of the table.

@@ -33,15 +33,15 @@ pub trait PictureNetwork: Send + Sync + 'static {
 
 /// The network that tells which way up a page is.
 #[derive(Debug, Clone)]
-pub struct Orientation(Arc<dyn OrientationClassifier>);
+pub(super) struct Orientation(Arc<dyn OrientationClassifier>);
 
 /// The network that finds text.
 #[derive(Debug, Clone)]
-pub struct Detection(Arc<dyn TextDetector>);
+pub(super) struct Detection(Arc<dyn TextDetector>);
 
 /// The network that reads lines.
 #[derive(Debug, Clone)]
-pub struct Recognition(Arc<dyn WordRecognizer>);
+pub(super) struct Recognition(Arc<dyn WordRecognizer>);
 
 impl PictureNetwork for Orientation {
     type Answer = [f32; 4];
