@@ -1,6 +1,6 @@
 //! Documents as they come: good, broken, locked, empty and damaged ones.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::path::{Path, PathBuf};
 

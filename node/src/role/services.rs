@@ -72,7 +72,7 @@ fn wanted(loaded: &Loaded) -> Result<Vec<StageDefinition>> {
     let has_slots = |stage: &StageDefinition| slots.get(&stage.hardware).is_some_and(|slots| *slots > 0);
     let runs = |stage: &StageDefinition| named.is_empty() || named.contains(&stage.name());
     let table = StageTable::built_in();
-    let mut wanted: Vec<StageDefinition> = table.stages().iter().copied().collect();
+    let mut wanted: Vec<StageDefinition> = table.stages().to_vec();
     wanted.retain(|stage| runs(stage) && has_slots(stage));
     let folder = loaded.config.models.dir.as_deref();
     let reads_print = |stage: &StageDefinition| stage.models.kinds().contains(&ModelKind::Print);
