@@ -2,19 +2,16 @@ use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hayro_syntax::page::{Page, Rotation};
+use hayro_syntax::page::Page;
 use hayro_syntax::{DecryptionError, LoadPdfError, Pdf};
 use image::RgbImage;
-use kurbo::Affine;
 
+use crate::frame::Frame;
 use crate::geometry::PageSize;
 use crate::guard::{Watch, guarded};
+use crate::page_text::PageText;
 use crate::pixels::PagePixels;
-use crate::text::PageText;
 use crate::{Limits, PdfError, content, pixels, text, verdict};
-
-/// Longest side of a displayed page, in points: 100 m. The format allows any number.
-const LONGEST_SIDE: f64 = 300_000.0;
 
 /// Document that was opened. Clones share it, also between threads.
 #[derive(Clone)]
@@ -89,7 +86,7 @@ impl Document {
             let content = content::survey(page, limits, watch)?;
             let layer = text::layer(&content);
             let verdict = verdict::judge(page, &content, &layer);
-            Ok(layer.into_page_text(content.frame.size, verdict))
+            Ok(PageText::of(layer, content.frame.size, verdict))
         })
     }
 
@@ -174,43 +171,4 @@ fn has_empty_tree(bytes: &[u8]) -> bool {
         .collect();
     let holds = |wanted: &[u8]| squeezed.windows(wanted.len()).any(|window| window == wanted);
     holds(b"/Type/Pages") && holds(b"/Kids[]") && !holds(b"/Type/Page/") && !holds(b"/Type/Page>")
-}
-
-/// Displayed page: its size, and the mapping from the content's coordinates to its points.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Frame {
-    pub size: PageSize,
-    pub to_points: Affine,
-}
-
-impl Frame {
-    pub(crate) fn of(page: &Page<'_>) -> Result<Self, PdfError> {
-        let unit = page.raw().get::<f32>(&b"UserUnit"[..]).unwrap_or(1.0);
-        let unit = if unit.is_finite() && unit > 0.0 { unit } else { 1.0 };
-        let (width, height) = page.render_dimensions();
-        let (width, height) = (width * unit, height * unit);
-        let longest = f64::from(width.max(height));
-        if !longest.is_finite() || longest > LONGEST_SIDE {
-            return Err(PdfError::TooLarge {
-                what: "the longer side of the page in points",
-                value: longest as u64,
-                limit: LONGEST_SIDE as u64,
-            });
-        }
-        let rotation = match page.rotation() {
-            Rotation::None => 0,
-            Rotation::Horizontal => 90,
-            Rotation::Flipped => 180,
-            Rotation::FlippedHorizontal => 270,
-        };
-        let own = Affine::new(page.initial_transform(true).as_coeffs());
-        Ok(Self {
-            size: PageSize {
-                width,
-                height,
-                rotation,
-            },
-            to_points: Affine::scale(f64::from(unit)) * own,
-        })
-    }
 }

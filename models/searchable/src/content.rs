@@ -7,7 +7,7 @@ use pdf_writer::{Content, Name, Settings, Str};
 
 use crate::boxes::PageSize;
 use crate::codes::{Code, Codes};
-use crate::font::{ADVANCE, ASCENT, UNITS};
+use crate::glyphless::{ADVANCE, ASCENT, UNITS};
 use crate::layout::{Direction, Line, Piece};
 
 /// Deviation of the pen from the place of a piece that nobody sees, in points.

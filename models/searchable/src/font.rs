@@ -5,16 +5,8 @@ use pdf_writer::{Chunk, Name, Rect, Ref, Str};
 
 use crate::codes::Codes;
 use crate::error::SearchableError;
-use crate::glyphless::glyphless_font;
+use crate::glyphless::{ADVANCE, ASCENT, DESCENT, glyphless_font};
 use crate::object_file::{ObjectFile, deflated};
-
-/// Units of an em.
-pub(crate) const UNITS: f64 = 1000.0;
-/// Height above the baseline. With the descent it is one em, so that the size of the font is the height of a box.
-pub(crate) const ASCENT: f64 = 800.0;
-pub(crate) const DESCENT: f64 = -200.0;
-/// Advance of every glyph.
-pub(crate) const ADVANCE: f64 = 500.0;
 
 const FONT_NAME: Name<'static> = Name(b"GlyphLessFont");
 const IDENTITY: SystemInfo<'static> = SystemInfo {

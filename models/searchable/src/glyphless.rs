@@ -1,6 +1,12 @@
 //! TrueType font whose only glyph is empty. Invisible text needs no shapes, but archival PDF and some viewers insist on an embedded font.
 
-use crate::font::{ADVANCE, ASCENT, DESCENT, UNITS};
+/// Units of an em.
+pub(crate) const UNITS: f64 = 1000.0;
+/// Height above the baseline. With the descent it is one em, so that the size of the font is the height of a box.
+pub(crate) const ASCENT: f64 = 800.0;
+pub(crate) const DESCENT: f64 = -200.0;
+/// Advance of every glyph.
+pub(crate) const ADVANCE: f64 = 500.0;
 
 /// Number of a font made for use within a file alone: Unicode maps, names and shapes are those of the PDF.
 const VERSION: [u8; 4] = [0, 1, 0, 0];

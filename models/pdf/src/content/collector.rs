@@ -7,7 +7,7 @@ use kurbo::{Affine, BezPath, PathEl, Point, Rect, Shape};
 
 use super::fonts::{Fonts, Heights};
 use super::{Content, Glyph, Picture};
-use crate::document::Frame;
+use crate::frame::Frame;
 use crate::guard::Watch;
 use crate::{Limits, PdfError};
 

@@ -8,7 +8,7 @@ use hayro_interpret::{Context, InterpreterCache, InterpreterSettings, interpret_
 use hayro_syntax::page::Page;
 use kurbo::{Affine, Point, Rect, Vec2};
 
-use crate::document::Frame;
+use crate::frame::Frame;
 use crate::guard::Watch;
 use crate::{Limits, PdfError};
 

@@ -8,8 +8,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) use script::{Script, script_of};
 pub(crate) use words::{Layer, layer};
 
-use crate::geometry::{PageSize, Rect};
-use crate::verdict::Verdict;
+use crate::geometry::Rect;
 
 /// Word of a text layer. A Latin word is what stands between gaps, a Chinese one a character, a Tibetan one a syllable with the tsheg or
 /// shad after it.
@@ -31,28 +30,4 @@ pub struct Scripts {
     pub han: u32,
     pub tibetan: u32,
     pub other: u32,
-}
-
-/// Text layer of a page, with the verdict about it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct PageText {
-    pub size: PageSize,
-    /// Words in reading order, also those of a layer that cannot be trusted.
-    pub words: Vec<Word>,
-    pub verdict: Verdict,
-    pub scripts: Scripts,
-    /// Turn of most of the text on the displayed page, clockwise: 0, 90, 180 or 270 degrees.
-    pub content_rotation: u16,
-}
-
-impl Layer {
-    pub(crate) fn into_page_text(self, size: PageSize, verdict: Verdict) -> PageText {
-        PageText {
-            size,
-            scripts: self.scripts,
-            content_rotation: self.content_rotation,
-            words: self.words.into_iter().map(|found| found.word).collect(),
-            verdict,
-        }
-    }
 }
