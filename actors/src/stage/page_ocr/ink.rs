@@ -47,7 +47,7 @@ impl Ink {
         let (Some(first), Some(last)) = (pieces.first(), pieces.last()) else {
             return Vec::new();
         };
-        let mut joints = vec![first.start.saturating_sub(margin)];
+        let mut joints = vec![first.start.saturating_sub(margin).min(self.width)];
         for pair in pieces.windows(2) {
             let (left, right) = (&pair[0], &pair[1]);
             let from = left.end.min(right.start).saturating_sub(margin / 4);
