@@ -16,7 +16,7 @@ use tracing::warn;
 use super::info::StageInfo;
 use super::page_stage::{PageStage, PlannedPage, VolumeRun};
 use super::registry::StageServices;
-use super::scans::{plan_scans, version_of_scans};
+use super::scans::{plan_scans, read_scan, version_of_scans};
 use super::table::{ModelKind, SCANS, StageDefinition, StageModels};
 use super::{DEVICE_INBOX, image_quality};
 use crate::inference::{DeviceStatus, Inference, PageSegmentation, PageTiles};
@@ -237,10 +237,7 @@ impl PageStage for LineDetection {
     }
 
     async fn fetch(&self, run: &VolumeRun, page: &PlannedPage<PageRef>) -> Result<Scan, StageError> {
-        self.pages
-            .read(run.volume(), &page.input)
-            .await
-            .map_err(|error| run.error(error.category(), error))
+        read_scan(&*self.pages, run, page).await
     }
 
     async fn process(

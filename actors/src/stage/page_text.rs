@@ -11,7 +11,7 @@ use serde_json::Map;
 use super::info::StageInfo;
 use super::page_stage::{PageStage, PlannedPage, VolumeRun};
 use super::registry::StageServices;
-use super::scans::{plan_scans, version_of_scans};
+use super::scans::{plan_scans, read_scan, version_of_scans};
 use super::table::{SCANS, StageDefinition, StageModels};
 use crate::runner::CpuPool;
 use parkhang_core::domain::{ErrorCategory, Hardware, StageError, StageName, Unfit};
@@ -87,10 +87,7 @@ impl PageStage for PageText {
     }
 
     async fn fetch(&self, run: &VolumeRun, page: &PlannedPage<PageRef>) -> Result<Scan, StageError> {
-        self.pages
-            .read(run.volume(), &page.input)
-            .await
-            .map_err(|error| run.error(error.category(), error))
+        read_scan(&*self.pages, run, page).await
     }
 
     async fn process(

@@ -1,4 +1,4 @@
-//! Plans of stages that begin from the scans of a volume.
+//! Plans and scans of stages that begin from the scans of a volume.
 
 use std::pin::pin;
 
@@ -8,7 +8,7 @@ use super::page_stage::{PlannedPage, VolumeRun};
 use crate::runner::CpuPool;
 use parkhang_core::domain::StageError;
 use parkhang_store::artifact::{Digest, image_names};
-use parkhang_store::pages::{PageRef, PageSource, PageSourceError, common_version, read_ahead};
+use parkhang_store::pages::{PageRef, PageSource, PageSourceError, Scan, common_version, read_ahead};
 
 /// Pages read at once from the source while a volume is planned: enough to hide the latency of a remote one.
 const READ_AHEAD: usize = 16;
@@ -57,6 +57,16 @@ pub(super) async fn plan_scans(
         });
     }
     Ok(planned)
+}
+
+/// Scan of a planned page.
+pub(super) async fn read_scan(
+    source: &dyn PageSource,
+    run: &VolumeRun,
+    page: &PlannedPage<PageRef>,
+) -> Result<Scan, StageError> {
+    let read = source.read(run.volume(), &page.input).await;
+    read.map_err(|error| run.error(error.category(), error))
 }
 
 /// The version of the volume, where all its pages have the same one.
