@@ -179,7 +179,7 @@ impl<M: BatchModel> Inference<M> {
         answer.await.map_err(|_| gone())?
     }
 
-    /// As [`infer`](Self::infer), for a thread that may block: never one of the async runtime.
+    /// Blocking form of [`infer`](Self::infer), for a thread that may block: never one of the async runtime.
     ///
     /// # Errors
     ///

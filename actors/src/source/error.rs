@@ -23,7 +23,7 @@ pub enum SourceError {
     ReceiveEnded(StageName),
     #[error("the transaction of a report ended in a panic")]
     ReportEnded,
-    /// What met several requests that were carried out together.
+    /// Failure that several requests met which were carried out together.
     #[error(transparent)]
     Shared(Arc<Self>),
 }

@@ -36,7 +36,7 @@ struct Chosen {
     worker: WorkerId,
 }
 
-/// What becomes of messages.
+/// Actions on messages, by what is to be done with each.
 #[derive(Default)]
 struct Plan {
     leases: Vec<Chosen>,
