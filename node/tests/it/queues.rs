@@ -89,6 +89,8 @@ fn a_job_survives_the_death_of_a_node_and_of_its_publisher_over_sqs() {
             "ocr-line-detection.fifo",
             "ocr-line-extraction.fifo",
             "ocr-ocr.fifo",
+            "ocr-page-text.fifo",
+            "ocr-page-ocr.fifo",
             "ocr-reduce.fifo"
         ]
     );
