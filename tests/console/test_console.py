@@ -169,7 +169,7 @@ def test_nodes_and_what_they_do(visitor, site):
     expect(page.locator("h2")).to_have_text([re.compile(r"^cpu-gpu\."), re.compile(r"^orchestrator\.")])
     pools = {worker["stage"]: worker for node in site.ask("/nodes")["nodes"] for worker in node["workers"]}
     for stage in STAGES:
-        pool = page.locator("li", has_text=f"{stage}: ")
+        pool = page.locator("li", has_text=re.compile(rf"^\s*{stage}: "))
         expect(pool).to_contain_text(", ".join(pools[stage]["models"]))
         expect(pool).not_to_contain_text("replaced")
     assert pools["ocr"]["models"] and pools["line_detection"]["models"]
@@ -196,8 +196,8 @@ def test_an_actor_is_restarted_from_the_tree(visitor, site):
     pool.get_by_role("button", name="Restart ocr", exact=True).click()
     expect(pool).to_contain_text("1 restart")
     someone.open("/nodes", "Nodes")
-    expect(page.locator("li", has_text="ocr: ")).to_contain_text("replaced 1 time,")
-    expect(page.locator("li", has_text="reduce: ")).not_to_contain_text("replaced")
+    expect(page.locator("li", has_text=re.compile(r"^\s*ocr: "))).to_contain_text("replaced 1 time,")
+    expect(page.locator("li", has_text=re.compile(r"^\s*reduce: "))).not_to_contain_text("replaced")
     someone.open("/audit", "Audit")
     expect(page.locator("tbody tr").first).to_contain_text("actors restart")
 
