@@ -12,10 +12,12 @@
 //! knows queues by [`parkhang_queue::TaskQueue`] and the database by [`parkhang_state::Inbox`], and neither stages nor nodes.
 
 mod message;
+mod page_message;
 mod settling;
 mod taking;
 #[cfg(test)]
 mod tests;
 
 pub use message::{MalformedRequest, VolumeMessage};
+pub use page_message::{ChunkSize, DocumentPlace, MalformedPages, PageMessage};
 pub use taking::{Intake, IntakeError};

@@ -20,6 +20,7 @@ mod lease;
 mod named_model;
 mod node;
 mod node_command;
+mod page_set;
 mod pipeline;
 mod pool;
 mod progress;
@@ -52,6 +53,7 @@ pub use lease::{
 pub use named_model::{InvalidModel, NamedModel, NamedModels};
 pub use node::{NodeRecord, NodeState, WorkerRecord};
 pub use node_command::{CommandOutcome, IssuedCommand, NodeCommand};
+pub use page_set::PageSet;
 pub use pipeline::{Hardware, InvalidPipeline, Pipeline, Position, StageName};
 pub use pool::PoolInfo;
 pub use progress::{PageOutcome, StageProgress};

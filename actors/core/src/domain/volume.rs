@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::PageSet;
+
 /// Error for a name that cannot be used as an identifier or a path segment.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{name:?} is not a valid {kind}: use {rule}")]
@@ -17,6 +19,9 @@ pub struct InvalidName {
 
 /// Image group of a collection, written `{w_id}-{i_id}`. Both parts are safe as path segments; `w_id` holds no
 /// hyphen, so the written form can be read back.
+///
+/// A volume may be some pages of a document, which is a volume itself: `HKEX-11805134@3-12_15` are pages of `HKEX-11805134`. `i_id`
+/// ends with the pages then.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct VolumeId {
@@ -26,6 +31,8 @@ pub struct VolumeId {
 
 /// Largest length of a part, in bytes. BDRC's longest id has 30 characters; folder names of other libraries are longer.
 const MAX_LENGTH: usize = 96;
+/// Sign between a document and the pages of it that a volume is.
+const PAGES: char = '@';
 
 impl VolumeId {
     /// Accepts the two parts of a name.
@@ -44,14 +51,43 @@ impl VolumeId {
                 name: w_id,
             });
         }
-        if !sized(&i_id) || !i_id.chars().all(|c| plain(c) || c == '-') {
+        let (document, pages) = split(&i_id);
+        if !sized(document) || !document.chars().all(|c| plain(c) || c == '-') {
             return Err(InvalidName {
                 kind: "I id",
                 rule: "letters, digits, '.', '_', ':' and '-', not starting with '.'",
                 name: i_id,
             });
         }
+        if let Some(pages) = pages {
+            pages.parse::<PageSet>()?;
+        }
         Ok(Self { w_id, i_id })
+    }
+
+    /// Volume of some pages of this document, or of the document that this volume is pages of.
+    pub fn part(&self, pages: &PageSet) -> Self {
+        let (document, _) = split(&self.i_id);
+        Self {
+            w_id: self.w_id.clone(),
+            i_id: format!("{document}{PAGES}{pages}"),
+        }
+    }
+
+    /// The whole document; the volume itself unless it is a part.
+    pub fn document(&self) -> Self {
+        let (document, _) = split(&self.i_id);
+        Self {
+            w_id: self.w_id.clone(),
+            i_id: document.to_owned(),
+        }
+    }
+
+    /// Pages of the document that the volume is; `None` if it is all of them.
+    pub fn pages(&self) -> Option<PageSet> {
+        let (_, pages) = split(&self.i_id);
+        // It was read when the volume was named.
+        pages.and_then(|pages| pages.parse().ok())
     }
 
     /// Collection id, `W...`.
@@ -59,9 +95,17 @@ impl VolumeId {
         &self.w_id
     }
 
-    /// Image group id, `I...`.
+    /// Image group id, `I...`, with the pages of a part.
     pub fn i_id(&self) -> &str {
         &self.i_id
+    }
+}
+
+/// Document and pages of an image group id.
+fn split(i_id: &str) -> (&str, Option<&str>) {
+    match i_id.split_once(PAGES) {
+        Some((document, pages)) => (document, Some(pages)),
+        None => (i_id, None),
     }
 }
 
@@ -108,6 +152,30 @@ mod tests {
     fn written_form_reads_back() {
         let volume = VolumeId::new("W22084", "I0886-2").unwrap();
         assert_eq!(volume.to_string().parse::<VolumeId>().unwrap(), volume);
+    }
+
+    #[test]
+    fn a_part_is_named_by_its_document_and_its_pages() {
+        let document = VolumeId::new("HKEX", "11805134").unwrap();
+        let pages = PageSet::of([15, 3, 4, 5]).unwrap();
+        let part = document.part(&pages);
+        assert_eq!(part.to_string(), "HKEX-11805134@3-5_15");
+        assert_eq!(part.to_string().parse::<VolumeId>().unwrap(), part);
+        assert_eq!(
+            (part.document(), part.pages()),
+            (document.clone(), Some(pages.clone()))
+        );
+        assert_eq!(part.part(&pages), part);
+        assert_eq!((document.document(), document.pages()), (document.clone(), None));
+        for refused in [
+            "HKEX-11805134@",
+            "HKEX-@3",
+            "HKEX-11805134@5_3",
+            "HKEX-11805134@3@4",
+            "HK@3-1",
+        ] {
+            assert!(refused.parse::<VolumeId>().is_err(), "{refused}");
+        }
     }
 
     #[test]

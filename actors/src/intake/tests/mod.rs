@@ -2,6 +2,7 @@
 
 mod defects;
 mod messages;
+mod pages;
 mod versions;
 
 use std::sync::Arc;
