@@ -7,7 +7,7 @@ use tracing::{error, warn};
 use super::endpoint::{AskError, Endpoint, LEASES_PER_MESSAGE, ask};
 use super::endpoint_discovery::EndpointDiscovery;
 use crate::orchestrator::{Executor, Unreachable};
-use crate::wire::{Assign, Cancel, Drain};
+use crate::wire::{Assign, AssignDocument, Cancel, Drain};
 use parkhang_core::domain::{AssignReply, Assignment, Epoch, Fence, PoolInfo};
 
 /// A pool of another node.
@@ -35,7 +35,15 @@ impl Executor for RemotePool {
             // Sent again it would fail again, so it counts as a failed try.
             Err(unusable) => return Ok(refused(&unusable)),
         };
-        match ask(&self.endpoint, &assign, self.call_timeout).await {
+        let asked = match assignment.document {
+            None => ask(&self.endpoint, &assign, self.call_timeout).await,
+            Some(document) => {
+                let document = document.into();
+                let assign = AssignDocument { assign, document };
+                ask(&self.endpoint, &assign, self.call_timeout).await
+            }
+        };
+        match asked {
             Ok(reply) => {
                 if let AssignReply::StaleEpoch { seen } = reply {
                     error!(worker = %self.info.worker, ours = %self.epoch, %seen, "a later leader assigns to this node");

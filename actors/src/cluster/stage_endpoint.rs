@@ -8,10 +8,10 @@ use super::name::NodeName;
 use crate::orchestrator::Executor;
 use crate::supervisor::{IdempotentExecutor, PoolHandle};
 use crate::wire::{
-    Assign, Cancel, CancelReply, Command, CommandReply, Drain, DrainReply, EndpointInfo, EndpointRole,
-    Envelope, Fault, Handshake, Kind,
+    Assign, AssignDocument, Cancel, CancelReply, Command, CommandReply, Drain, DrainReply, EndpointInfo,
+    EndpointRole, Envelope, Fault, Handshake, Kind, Unusable,
 };
-use parkhang_core::domain::{AssignReply, CommandOutcome, Epoch, PoolInfo};
+use parkhang_core::domain::{AssignReply, Assignment, CommandOutcome, Epoch, PoolInfo};
 
 /// Latest epoch that this node has heard of. An orchestrator of an earlier one has been replaced.
 #[derive(Debug)]
@@ -52,7 +52,14 @@ impl Answer for StageEndpoint {
                 info!(peer = %peer.node, build = %peer.build, protocol = peer.protocol, stage = %self.pool.info.stage, "handshake");
                 seal(&self.info())
             }
-            Kind::Assign => seal(&self.assign(request(envelope)?).await),
+            Kind::Assign => {
+                let assign: Assign = request(envelope)?;
+                seal(&self.assign(assign.epoch, assign.into_assignment()).await)
+            }
+            Kind::AssignDocument => {
+                let assign: AssignDocument = request(envelope)?;
+                seal(&self.assign(assign.assign.epoch, assign.into_assignment()).await)
+            }
             Kind::Drain => {
                 let Drain = request(envelope)?;
                 self.pool.drain();
@@ -103,26 +110,19 @@ impl StageEndpoint {
 
     /// Offers an assignment to the pool. The epoch is checked first: an orchestrator that was frozen does not know that it was
     /// replaced, and finds out here.
-    async fn assign(&self, assign: Assign) -> AssignReply {
-        if let Err(seen) = self.latest.admit(assign.epoch) {
+    async fn assign(&self, epoch: Epoch, assignment: Result<Assignment, Unusable>) -> AssignReply {
+        if let Err(seen) = self.latest.admit(epoch) {
             return AssignReply::StaleEpoch { seen };
         }
-        if assign.fence.stage != self.pool.info.stage {
-            return AssignReply::Refused {
-                reason: format!(
-                    "this pool runs {}, not {}",
-                    self.pool.info.stage, assign.fence.stage
-                ),
-            };
-        }
-        let assignment = match assign.into_assignment() {
+        let refused = |reason| AssignReply::Refused { reason };
+        let assignment = match assignment {
             Ok(assignment) => assignment,
-            Err(unusable) => {
-                return AssignReply::Refused {
-                    reason: unusable.to_string(),
-                };
-            }
+            Err(unusable) => return refused(unusable.to_string()),
         };
+        let (ours, wanted) = (&self.pool.info.stage, &assignment.fence.stage);
+        if ours != wanted {
+            return refused(format!("this pool runs {ours}, not {wanted}"));
+        }
         // A pool that has ended takes nothing, like one without a free slot: the lease is released uncharged.
         self.pool.assign(assignment).await.unwrap_or(AssignReply::Busy)
     }

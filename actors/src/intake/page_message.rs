@@ -6,11 +6,9 @@ use parkhang_store::storage::{ArtifactKey, InvalidKey};
 use serde::{Deserialize, Serialize};
 
 /// Version of the form.
-pub const VERSION: u32 = 1;
+const VERSION: u32 = 1;
 /// Pages of a message if nobody says otherwise.
 const PAGES_BY_DEFAULT: usize = 10;
-/// Most pages that a message may ask for. A message that is larger than any document is an error of its sender.
-const MOST_PAGES: usize = 10_000;
 
 /// Reason why a message asks for no pages.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -103,9 +101,6 @@ impl PageMessage {
         let body: Body = serde_json::from_value(json).map_err(unreadable)?;
         if body.s3_bucket.is_empty() {
             return Err(MalformedPages::NoBucket);
-        }
-        if body.broken_pages.len() > MOST_PAGES {
-            return Err(MalformedPages::Pages);
         }
         let document = VolumeId::new(body.exchange, body.source_id)?;
         if document.pages().is_some() {

@@ -1,10 +1,12 @@
 //! Answers to open requests: whether a volume that was read when it was asked for has another version by now.
 
-use futures::StreamExt;
-use parkhang_core::domain::{ErrorCategory, Job, JobStatus, VolumeId};
+use std::sync::Arc;
+
+use futures::{StreamExt, stream};
+use parkhang_core::domain::{ErrorCategory, Job, JobStatus, Task};
 use parkhang_core::policy::request::{self, Look};
 use parkhang_state::{OpenRequests, Settled};
-use parkhang_store::pages::{PageRef, PageSource, PageSourceError, common_version, survey};
+use parkhang_store::pages::{PageRef, PageSource, PageSourceError, common_version, source_of};
 use tracing::{info, warn};
 
 use super::{Intake, IntakeError};
@@ -22,7 +24,7 @@ impl Intake {
     /// # Errors
     ///
     /// [`StateError::NoSuchJob`](parkhang_state::StateError::NoSuchJob), and those of the store.
-    pub async fn settle(&self, scans: &dyn PageSource) -> Result<u64, IntakeError> {
+    pub async fn settle(&self, scans: &Arc<dyn PageSource>) -> Result<u64, IntakeError> {
         let job = self.known_job().await?;
         if job.status == JobStatus::Cancelled {
             return Ok(0);
@@ -46,7 +48,7 @@ impl Intake {
 }
 
 /// Requests that can be answered, with their answers.
-async fn answers(job: &Job, open: Vec<OpenRequests>, scans: &dyn PageSource) -> Vec<Settled> {
+async fn answers(job: &Job, open: Vec<OpenRequests>, scans: &Arc<dyn PageSource>) -> Vec<Settled> {
     let (mut settled, mut looked_up) = (Vec::new(), Vec::new());
     for requests in open {
         match request::look(&requests.task, job, requests.read.as_deref()) {
@@ -58,12 +60,12 @@ async fn answers(job: &Job, open: Vec<OpenRequests>, scans: &dyn PageSource) -> 
             }),
         }
     }
-    let volumes: Vec<VolumeId> = looked_up
-        .iter()
-        .map(|requests| requests.task.volume.clone())
-        .collect();
-    let found: Vec<_> = survey(scans, volumes, LOOKUPS).collect().await;
-    for (requests, (_, pages)) in looked_up.into_iter().zip(found) {
+    let look_ups = stream::iter(looked_up).map(async |requests: OpenRequests| {
+        let pages = pages(&requests.task, scans).await;
+        (requests, pages)
+    });
+    let found: Vec<_> = look_ups.buffered(LOOKUPS).collect().await;
+    for (requests, pages) in found {
         if let Some(current) = version(pages) {
             let again = request::is_outdated(requests.read.as_deref(), current.as_deref());
             settled.push(Settled { requests, again });
@@ -72,12 +74,18 @@ async fn answers(job: &Job, open: Vec<OpenRequests>, scans: &dyn PageSource) -> 
     settled
 }
 
+/// The pages of a task's volume.
+async fn pages(task: &Task, scans: &Arc<dyn PageSource>) -> Result<Vec<PageRef>, PageSourceError> {
+    let source = source_of(scans, &task.volume, task.document.as_ref())?;
+    source.pages(&task.volume).await
+}
+
 /// Version of a volume that was looked up; `None` if that cannot be said now.
 fn version(pages: Result<Vec<PageRef>, PageSourceError>) -> Option<Option<String>> {
     match pages {
         Ok(pages) => Some(common_version(&pages).map(str::to_owned)),
         // What was read stays read, and there is nothing else to be read.
-        Err(PageSourceError::NoSuchVolume(_)) => Some(None),
+        Err(PageSourceError::NoSuchVolume(_) | PageSourceError::NoSuchDocument { .. }) => Some(None),
         Err(error) => {
             if error.category() != ErrorCategory::Network {
                 warn!(%error, "the version of a volume that was asked for again is not known");

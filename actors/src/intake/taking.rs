@@ -11,7 +11,8 @@ use parkhang_queue::{Delivery, QueueError, REASON, Receipt, ReceiptStatus, Recei
 use parkhang_state::{Inbox, StateError, StateStore, Taken, VolumeRequest};
 use tracing::{debug, info, warn};
 
-use super::{MalformedRequest, VolumeMessage};
+use super::request::requests;
+use super::{NoRequest, ScanBucket};
 
 /// Time for which a message is held while it is taken. Whoever dies meanwhile keeps it from the others for that long.
 const TAKING: Duration = Duration::from_secs(60);
@@ -27,6 +28,8 @@ pub enum IntakeError {
     State(#[from] StateError),
     #[error(transparent)]
     Queue(#[from] QueueError),
+    #[error("a message is left in its queue: {0}")]
+    NoBucket(NoRequest),
 }
 
 /// Intake of one queue into one job. Two of them on one queue, as there may be for a moment when the leader changes, do no harm: a
@@ -37,6 +40,7 @@ pub struct Intake {
     pub(super) job: JobKey,
     queue: Arc<dyn TaskQueue>,
     wait: Duration,
+    scans: Option<ScanBucket>,
 }
 
 impl fmt::Debug for Intake {
@@ -69,6 +73,15 @@ impl Intake {
             job,
             queue,
             wait,
+            scans: None,
+        }
+    }
+
+    /// The intake, which takes requests for pages of the PDFs in a bucket too.
+    pub fn with_documents_in(self, scans: ScanBucket) -> Self {
+        Self {
+            scans: Some(scans),
+            ..self
         }
     }
 
@@ -101,18 +114,18 @@ impl Intake {
         let job = self.standing_job().await?;
         let request = Receive::one(TAKING).up_to(MAX_BATCH).waiting(self.wait);
         let deliveries = self.queue.receive(request).await?;
-        let (understood, malformed) = sorted(&deliveries);
+        let (understood, malformed) = self.sorted(&deliveries);
         let mut failed = None;
         for (delivery, reason) in malformed {
             // Those that are understood are taken all the same.
-            if let Err(error) = self.put_aside(delivery, &reason).await {
+            if let Err(error) = self.put_aside(delivery, reason).await {
                 failed.get_or_insert(error);
             }
         }
         self.take(&job, self.queue.as_ref(), &understood).await?;
         match failed {
             None => Ok(deliveries.len()),
-            Some(error) => Err(error.into()),
+            Some(error) => Err(error),
         }
     }
 
@@ -138,7 +151,7 @@ impl Intake {
             }
             let is_explained = |letter: &Delivery| letter.attributes.contains_key(REASON);
             let (explained, moved): (Vec<_>, Vec<_>) = received.into_iter().partition(is_explained);
-            let (understood, malformed) = sorted(&moved);
+            let (understood, malformed) = self.sorted(&moved);
             left.extend(explained.into_iter().map(|letter| letter.receipt));
             left.extend(malformed.into_iter().map(|(letter, _)| letter.receipt.clone()));
             self.take(&job, letters.as_ref(), &understood).await?;
@@ -156,12 +169,14 @@ impl Intake {
         &self,
         job: &Job,
         queue: &dyn TaskQueue,
-        understood: &[(Receipt, VolumeRequest)],
+        understood: &[Understood],
     ) -> Result<(), IntakeError> {
         if understood.is_empty() {
             return Ok(());
         }
-        let (receipts, requests): (Vec<Receipt>, Vec<VolumeRequest>) = understood.iter().cloned().unzip();
+        let (receipts, requests): (Vec<Receipt>, Vec<Vec<VolumeRequest>>) =
+            understood.iter().cloned().unzip();
+        let requests = requests.concat();
         let taken = match self.commit(job, &requests).await {
             Ok(taken) => taken,
             Err(error) => {
@@ -197,34 +212,38 @@ impl Intake {
         self.inbox.take_in(job.id, requests, now).await
     }
 
-    /// Puts a message aside that cannot be understood.
-    async fn put_aside(&self, delivery: &Delivery, reason: &MalformedRequest) -> Result<(), QueueError> {
+    /// Puts a message aside that cannot be understood; one that another configuration would let be taken is left where it is.
+    async fn put_aside(&self, delivery: &Delivery, reason: NoRequest) -> Result<(), IntakeError> {
+        if reason == NoRequest::NoBucket {
+            self.queue.release(&delivery.receipt).await?;
+            return Err(IntakeError::NoBucket(reason));
+        }
         let queue = self.queue.name();
         warn!(queue, message = %delivery.id, %reason, "a message asks for no volume");
         match self.queue.dead_letter(delivery, &reason.to_string()).await {
             Ok(_) => Ok(()),
             Err(QueueError::NoDeadLetters { .. }) => {
-                self.queue.extend(&delivery.receipt, LEFT_ALONE).await.map(drop)
+                Ok(self.queue.extend(&delivery.receipt, LEFT_ALONE).await.map(drop)?)
             }
-            Err(error) => Err(error),
+            Err(error) => Err(error.into()),
         }
     }
+
+    /// Messages that ask for volumes, and those that do not.
+    fn sorted<'a>(&self, deliveries: &'a [Delivery]) -> (Vec<Understood>, Vec<Refused<'a>>) {
+        let (mut understood, mut refused) = (Vec::new(), Vec::new());
+        for delivery in deliveries {
+            match requests(delivery, self.scans.as_ref()) {
+                Ok(requests) => understood.push((delivery.receipt.clone(), requests)),
+                Err(reason) => refused.push((delivery, reason)),
+            }
+        }
+        (understood, refused)
+    }
 }
+
+/// Requests of a message.
+type Understood = (Receipt, Vec<VolumeRequest>);
 
 /// A message that asks for no volume, and why.
-type Malformed<'a> = (&'a Delivery, MalformedRequest);
-
-/// Messages that ask for volumes, and those that do not.
-fn sorted(deliveries: &[Delivery]) -> (Vec<(Receipt, VolumeRequest)>, Vec<Malformed<'_>>) {
-    let (mut understood, mut malformed) = (Vec::new(), Vec::new());
-    for delivery in deliveries {
-        match VolumeMessage::read(delivery).and_then(|message| message.volume()) {
-            Ok(volume) => {
-                let message = delivery.id.clone();
-                understood.push((delivery.receipt.clone(), VolumeRequest { message, volume }));
-            }
-            Err(reason) => malformed.push((delivery, reason)),
-        }
-    }
-    (understood, malformed)
-}
+type Refused<'a> = (&'a Delivery, NoRequest);

@@ -206,7 +206,7 @@ impl PageStage for LineDetection {
             return Err(run.error(ErrorCategory::Config, message));
         }
         // Settings come first: the job fails here, before any scan is read.
-        plan_scans(&*self.pages, &self.cpu, run).await
+        plan_scans(&self.pages, &self.cpu, run).await
     }
 
     fn volume_version(&self, pages: &[PlannedPage<PageRef>]) -> Option<String> {
@@ -237,7 +237,7 @@ impl PageStage for LineDetection {
     }
 
     async fn fetch(&self, run: &VolumeRun, page: &PlannedPage<PageRef>) -> Result<Scan, StageError> {
-        read_scan(&*self.pages, run, page).await
+        read_scan(&self.pages, run, page).await
     }
 
     async fn process(

@@ -14,6 +14,7 @@ use crate::inference::{BatchModel, Inference};
 use crate::runner::off_the_clock;
 use parkhang_core::domain::{Assignment, ErrorCategory, JobConfig, StageError, StageName, VolumeId};
 use parkhang_store::artifact::{ArtifactError, ArtifactRow, Digest, ImageName, ModelRef, VolumeLayout};
+use parkhang_store::pages::{PageSource, source_of};
 use parkhang_store::storage::{ArtifactKey, ArtifactStore, StorageError};
 
 /// One page that a stage is to work on.
@@ -59,6 +60,16 @@ impl VolumeRun {
 
     pub(crate) fn volume(&self) -> &VolumeId {
         &self.assignment().volume
+    }
+
+    /// Source of the scans of the volume.
+    ///
+    /// # Errors
+    ///
+    /// When the scans are in no bucket.
+    pub(crate) fn scans(&self, source: &Arc<dyn PageSource>) -> Result<Arc<dyn PageSource>, StageError> {
+        let place = self.assignment().document.as_ref();
+        source_of(source, self.volume(), place).map_err(|error| self.error(error.category(), error))
     }
 
     /// Key of the table that the stage writes.

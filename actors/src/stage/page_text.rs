@@ -79,7 +79,7 @@ impl PageStage for PageText {
     }
 
     async fn plan(&self, run: &VolumeRun) -> Result<Vec<PlannedPage<PageRef>>, StageError> {
-        plan_scans(&*self.pages, &self.cpu, run).await
+        plan_scans(&self.pages, &self.cpu, run).await
     }
 
     fn volume_version(&self, pages: &[PlannedPage<PageRef>]) -> Option<String> {
@@ -87,7 +87,7 @@ impl PageStage for PageText {
     }
 
     async fn fetch(&self, run: &VolumeRun, page: &PlannedPage<PageRef>) -> Result<Scan, StageError> {
-        read_scan(&*self.pages, run, page).await
+        read_scan(&self.pages, run, page).await
     }
 
     async fn process(

@@ -1,12 +1,13 @@
 //! Plans and scans of stages that begin from the scans of a volume.
 
 use std::pin::pin;
+use std::sync::Arc;
 
 use futures::StreamExt;
 
 use super::page_stage::{PlannedPage, VolumeRun};
 use crate::runner::CpuPool;
-use parkhang_core::domain::StageError;
+use parkhang_core::domain::{StageError, VolumeId};
 use parkhang_store::artifact::{Digest, image_names};
 use parkhang_store::pages::{PageRef, PageSource, PageSourceError, Scan, common_version, read_ahead};
 
@@ -15,16 +16,18 @@ const READ_AHEAD: usize = 16;
 
 /// The pages that the source lists, up to the limit of the job, each with the hash of its scan or of the version of it.
 pub(super) async fn plan_scans(
-    source: &dyn PageSource,
+    source: &Arc<dyn PageSource>,
     cpu: &CpuPool,
     run: &VolumeRun,
 ) -> Result<Vec<PlannedPage<PageRef>>, StageError> {
     let source_error = |error: PageSourceError| run.error(error.category(), error);
+    let source = run.scans(source)?;
     let mut pages = source.pages(run.volume()).await.map_err(source_error)?;
     if run.config().limit > 0 {
         pages.truncate(run.config().limit);
     }
     let files: Vec<String> = pages.iter().map(|page| page.name.clone()).collect();
+    let positions = positions(run.volume(), pages.len());
     let mut planned = Vec::with_capacity(pages.len());
     // Nothing but its bytes tells whether a page without a version has changed, so it is read twice: here for its hash, and
     // again where it is worked on. Keeping the bytes would hold a whole volume in memory.
@@ -33,8 +36,8 @@ pub(super) async fn plan_scans(
         .filter(|page| page.version.is_none())
         .cloned()
         .collect();
-    let mut read = pin!(read_ahead(source, run.volume(), unversioned, READ_AHEAD));
-    for ((index, name), page) in (0..).zip(image_names(&files)).zip(pages) {
+    let mut read = pin!(read_ahead(&*source, run.volume(), unversioned, READ_AHEAD));
+    for ((index, name), page) in positions.into_iter().zip(image_names(&files)).zip(pages) {
         let input_hash = match &page.version {
             Some(version) => Digest::of_parts([version, &page.name]),
             None => match read.next().await {
@@ -59,13 +62,21 @@ pub(super) async fn plan_scans(
     Ok(planned)
 }
 
+/// Positions of the pages that a source lists, from 0, in the volume or in the document that it is a part of.
+fn positions(volume: &VolumeId, listed: usize) -> Vec<u32> {
+    match volume.pages() {
+        Some(part) => part.pages().map(|number| number - 1).collect(),
+        None => (0..).take(listed).collect(),
+    }
+}
+
 /// Scan of a planned page.
 pub(super) async fn read_scan(
-    source: &dyn PageSource,
+    source: &Arc<dyn PageSource>,
     run: &VolumeRun,
     page: &PlannedPage<PageRef>,
 ) -> Result<Scan, StageError> {
-    let read = source.read(run.volume(), &page.input).await;
+    let read = run.scans(source)?.read(run.volume(), &page.input).await;
     read.map_err(|error| run.error(error.category(), error))
 }
 

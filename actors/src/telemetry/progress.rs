@@ -183,6 +183,7 @@ mod tests {
             },
             lease_until: Utc::now(),
             volume: volume.parse().unwrap(),
+            document: None,
             job: JobKey::new(job).unwrap(),
             config: Arc::new(JobConfig::default()),
         }

@@ -3,8 +3,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::message::{
-    Assign, Cancel, CancelReply, Command, CommandReply, Drain, DrainReply, EndpointInfo, Handshake,
-    Heartbeat, HeartbeatReply, NodeNotice, NoticeReply, Report,
+    Assign, AssignDocument, Cancel, CancelReply, Command, CommandReply, Drain, DrainReply, EndpointInfo,
+    Handshake, Heartbeat, HeartbeatReply, NodeNotice, NoticeReply, Report,
 };
 use super::{MAX_MESSAGE, codec};
 use parkhang_core::domain::{AssignReply, ReportReply};
@@ -114,6 +114,7 @@ kinds! {
     NoticeReply = 14,
     Command = 15,
     CommandReply = 16,
+    AssignDocument = 17,
 }
 
 impl Request for Handshake {
@@ -121,6 +122,10 @@ impl Request for Handshake {
 }
 
 impl Request for Assign {
+    type Reply = AssignReply;
+}
+
+impl Request for AssignDocument {
     type Reply = AssignReply;
 }
 

@@ -53,6 +53,14 @@ pub struct Assign {
     pub config: String,
 }
 
+/// [`Assign`] of a volume whose pages come from a PDF that is not named after it. A node that does not know such volumes refuses it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AssignDocument {
+    pub assign: Assign,
+    /// Key of the PDF.
+    pub document: String,
+}
+
 /// Renewal of the leases of one pool. Answered with [`HeartbeatReply`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Heartbeat {

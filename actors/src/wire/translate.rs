@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
-use super::message::{Assign, Report, ReportedOutcome};
+use super::message::{Assign, AssignDocument, Report, ReportedOutcome};
 use parkhang_core::domain::{
-    Assignment, Epoch, ErrorCategory, JobConfig, LeaseReport, StageError, StageReport, StageVerdict,
+    Assignment, DocumentKey, Epoch, ErrorCategory, JobConfig, LeaseReport, StageError, StageReport,
+    StageVerdict,
 };
 
 /// Limit on the bytes of an error's text that are sent.
@@ -32,7 +33,7 @@ impl Unusable {
 }
 
 impl Assign {
-    /// The message about an assignment.
+    /// The message about an assignment, without the place of its document.
     ///
     /// # Errors
     ///
@@ -49,7 +50,7 @@ impl Assign {
         })
     }
 
-    /// The assignment in the message.
+    /// The assignment in the message, of a volume that the source of scans knows by its name.
     ///
     /// # Errors
     ///
@@ -67,8 +68,25 @@ impl Assign {
             fence: self.fence,
             lease_until,
             volume: self.volume,
+            document: None,
             job: self.job,
             config: Arc::new(config),
+        })
+    }
+}
+
+impl AssignDocument {
+    /// The assignment in the message.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Assign::into_assignment`], and when the document's key is none.
+    pub fn into_assignment(self) -> Result<Assignment, Unusable> {
+        let document =
+            DocumentKey::new(self.document).map_err(|error| Unusable::new("place of the document", error))?;
+        Ok(Assignment {
+            document: Some(document),
+            ..self.assign.into_assignment()?
         })
     }
 }

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::StateError;
-use parkhang_core::domain::{JobId, Task, TaskId, VolumeId};
+use parkhang_core::domain::{DocumentKey, JobId, Task, TaskId, VolumeId};
 
 /// Time for which a message is known after its request was settled. No queue keeps a message for longer than fourteen days.
 pub(super) const KNOWN_FOR: TimeDelta = TimeDelta::days(15);
@@ -20,6 +20,8 @@ pub struct VolumeRequest {
     /// Id of the message, which is the same however often it comes.
     pub message: String,
     pub volume: VolumeId,
+    /// PDF that the volume's pages come from, which counts from now on; `None` leaves what is known of that.
+    pub document: Option<DocumentKey>,
 }
 
 /// Effect of a request.

@@ -189,6 +189,7 @@ impl Looker {
             },
             lease_until: Utc::now(),
             volume: volume.clone(),
+            document: None,
             job: self.job.clone(),
             config: self.config.clone(),
         });

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use futures::future::join_all;
-use parkhang_actors::intake::Intake;
+use parkhang_actors::intake::{Intake, ScanBucket};
 use parkhang_state::PostgresStore;
 use tokio::time::Instant;
 use tracing::{debug, warn};
@@ -50,7 +50,13 @@ async fn rounds(loaded: &Loaded, store: &Arc<PostgresStore>, named: &IntakeQueue
     let sqs = &loaded.config.source.sqs;
     let server = queues::server(sqs).await?;
     let queue = NamedQueue::of_intake(named).open(server.as_ref()).await?;
-    let intake = Intake::new(store, named.job.clone(), queue, sqs.wait);
+    let mut intake = Intake::new(store, named.job.clone(), queue, sqs.wait);
+    if let Some(name) = &loaded.config.pages.s3.bucket {
+        intake = intake.with_documents_in(ScanBucket {
+            name: name.clone(),
+            prefix: loaded.config.pages.s3.prefix.clone(),
+        });
+    }
     let mut look = Instant::now();
     loop {
         let is_time = look <= Instant::now();
@@ -68,7 +74,7 @@ async fn rounds(loaded: &Loaded, store: &Arc<PostgresStore>, named: &IntakeQueue
 
 async fn settle(loaded: &Loaded, intake: &Intake) -> Result<()> {
     match page_source(&loaded.config.pages).await {
-        Ok(scans) => drop(intake.settle(scans.as_ref()).await?),
+        Ok(scans) => drop(intake.settle(&scans).await?),
         Err(error) => {
             warn!("nobody looks for other versions of volumes, as the scans cannot be opened: {error:#}")
         }

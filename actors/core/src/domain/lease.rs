@@ -6,7 +6,10 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use super::{Epoch, Fence, Job, JobConfig, JobKey, StageError, StageProgress, Task, VolumeId, VolumeResults};
+use super::{
+    DocumentKey, Epoch, Fence, Job, JobConfig, JobKey, StageError, StageProgress, Task, VolumeId,
+    VolumeResults,
+};
 
 /// One stage of one task, as handed to a worker.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,6 +19,8 @@ pub struct Assignment {
     /// End of the lease, unless it is renewed.
     pub lease_until: DateTime<Utc>,
     pub volume: VolumeId,
+    /// PDF that the volume's pages come from, as the [`Task`] has it.
+    pub document: Option<DocumentKey>,
     pub job: JobKey,
     pub config: Arc<JobConfig>,
 }
@@ -29,6 +34,7 @@ impl Assignment {
             fence: task.fence()?,
             lease_until: task.lease?.until,
             volume: task.volume,
+            document: task.document,
             job: job.key.clone(),
             config: Arc::new(config),
         })

@@ -11,6 +11,7 @@
 
 mod actor;
 mod adjustment;
+mod document;
 mod error;
 mod ids;
 mod image;
@@ -38,6 +39,7 @@ pub use actor::{
     ActorKind, ActorRecord, ActorState, ActorWork, Level, LoadedModel, NodeActors, PageAtWork, PageStep,
 };
 pub use adjustment::{ADJUSTABLE, Adjustment};
+pub use document::DocumentKey;
 pub use error::{ErrorCategory, StageError};
 pub use ids::{Attempt, Epoch, Generation, JobId, JobKey, TaskId, WorkerId};
 pub use image::ImageRecord;

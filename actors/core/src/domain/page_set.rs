@@ -15,11 +15,13 @@ pub struct PageSet {
 /// First and last page of a range.
 type RangeOf = (u32, u32);
 
+/// Most pages of a set: larger than any document, and few enough to be listed.
+const MOST_PAGES: usize = 10_000;
 /// Longest written form, in bytes. Forty pages that are no neighbours, of a document of a thousand, need 160.
 const MAX_LENGTH: usize = 160;
 
 impl PageSet {
-    /// Set of these pages, in any order; `None` if there are none of them, or a page 0.
+    /// Set of these pages, in any order; `None` if there are none of them, a page 0, or more than 10,000.
     pub fn of(pages: impl IntoIterator<Item = u32>) -> Option<Self> {
         let mut pages: Vec<u32> = pages.into_iter().collect();
         pages.sort_unstable();
@@ -32,7 +34,7 @@ impl PageSet {
             }
         }
         let (first, _) = ranges.first()?;
-        (*first > 0).then_some(Self { ranges })
+        (*first > 0 && pages_of(&ranges) <= MOST_PAGES).then_some(Self { ranges })
     }
 
     pub fn contains(&self, page: u32) -> bool {
@@ -65,6 +67,12 @@ impl PageSet {
     }
 }
 
+/// Number of the pages in ranges.
+fn pages_of(ranges: &[RangeOf]) -> usize {
+    let lengths = ranges.iter().map(|(first, last)| (last - first) as usize + 1);
+    lengths.fold(0, usize::saturating_add)
+}
+
 impl fmt::Display for PageSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, (first, last)) in self.ranges.iter().enumerate() {
@@ -88,7 +96,7 @@ impl FromStr for PageSet {
     fn from_str(text: &str) -> Result<Self, InvalidName> {
         let refused = || InvalidName {
             kind: "set of pages",
-            rule: "page numbers from 1 in ascending order, such as 3-12_15, in 160 characters at most",
+            rule: "at most 10,000 page numbers from 1 in ascending order, such as 3-12_15, in 160 characters at most",
             name: text.to_owned(),
         };
         if text.len() > MAX_LENGTH {
@@ -108,6 +116,9 @@ impl FromStr for PageSet {
                 return Err(refused());
             }
             ranges.push((first, last));
+        }
+        if pages_of(&ranges) > MOST_PAGES {
+            return Err(refused());
         }
         let set = Self { ranges };
         // Neither signs nor leading zeros, nor a range of one page.

@@ -3,7 +3,9 @@
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use super::{Attempt, Generation, JobId, Position, StageError, StageName, TaskId, VolumeId, WorkerId};
+use super::{
+    Attempt, DocumentKey, Generation, JobId, Position, StageError, StageName, TaskId, VolumeId, WorkerId,
+};
 
 /// Status of a task at its [`Position`]. `done` at a stage is a task that waits for the next one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -41,6 +43,9 @@ pub struct Task {
     pub id: TaskId,
     pub job_id: JobId,
     pub volume: VolumeId,
+    /// PDF that the volume's pages come from; `None` where the source of scans knows the volume by its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub document: Option<DocumentKey>,
     pub position: Position,
     pub status: TaskStatus,
     /// Failed tries so far, over all stages.
@@ -77,6 +82,7 @@ impl Task {
             id,
             job_id,
             volume,
+            document: None,
             position: Position::Pending,
             status: TaskStatus::Pending,
             attempts: 0,

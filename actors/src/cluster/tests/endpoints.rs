@@ -119,6 +119,7 @@ fn assign(task: i64, epoch: i64) -> Assign {
         fence: fence(task),
         lease_until: Utc::now() + chrono::Duration::minutes(1),
         volume: "W1-I1".parse().unwrap(),
+        document: None,
         job: JobKey::new("J1").unwrap(),
         config: Arc::new(JobConfig::default()),
     };

@@ -10,13 +10,13 @@ use super::*;
 /// An archive in memory.
 struct Archive {
     store: Arc<MemoryArtifacts>,
-    scans: BdrcArchive,
+    scans: Arc<dyn PageSource>,
 }
 
 impl Archive {
     fn new() -> Self {
         let store = Arc::new(MemoryArtifacts::new());
-        let scans = BdrcArchive::new(store.clone());
+        let scans = Arc::new(BdrcArchive::new(store.clone()));
         Self { store, scans }
     }
 

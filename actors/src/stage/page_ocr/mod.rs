@@ -148,7 +148,7 @@ impl PageStage for PageOcr {
         let mut scans = HashMap::new();
         // Where no page has to be read, nothing is asked of the source, which may have lost the volume since.
         if table.rows.iter().any(is_read) {
-            let listed = self.pages.pages(run.volume()).await;
+            let listed = run.scans(&self.pages)?.pages(run.volume()).await;
             let listed = listed.map_err(|error| run.error(error.category(), error))?;
             scans.extend(listed.into_iter().map(|page| (page.name.clone(), page)));
         }
@@ -191,7 +191,7 @@ impl PageStage for PageOcr {
         let Some(scan) = &page.input.scan else {
             return Ok(None);
         };
-        let read = self.pages.read(run.volume(), scan).await;
+        let read = run.scans(&self.pages)?.read(run.volume(), scan).await;
         read.map(Some).map_err(|error| run.error(error.category(), error))
     }
 

@@ -3,9 +3,9 @@
 use ractor::BytesConvertable;
 
 use crate::wire::{
-    Assign, Cancel, CancelReply, Command, CommandReply, Drain, DrainReply, EndpointInfo, EndpointRole,
-    Envelope, Fault, Handshake, Heartbeat, HeartbeatReply, Message, NodeNotice, NodePhase, NoticeReply, Peer,
-    Report, ReportedOutcome,
+    Assign, AssignDocument, Cancel, CancelReply, Command, CommandReply, Drain, DrainReply, EndpointInfo,
+    EndpointRole, Envelope, Fault, Handshake, Heartbeat, HeartbeatReply, Message, NodeNotice, NodePhase,
+    NoticeReply, Peer, Report, ReportedOutcome,
 };
 use parkhang_core::domain::testing;
 use parkhang_core::domain::{
@@ -41,6 +41,17 @@ fn volume() -> VolumeId {
     "W22084-I0886".parse().unwrap()
 }
 
+fn assign() -> Assign {
+    Assign {
+        epoch: Epoch(3),
+        fence: fence(),
+        lease_until: 1_800_000_000_000_000,
+        volume: volume(),
+        job: JobKey::new("J1").unwrap(),
+        config: "{}".to_owned(),
+    }
+}
+
 #[test]
 fn released_encodings_stay() {
     let offer = PoolInfo {
@@ -64,14 +75,7 @@ fn released_encodings_stay() {
             peer: peer(),
             role: EndpointRole::Stage(offer),
         }),
-        bytes(&Assign {
-            epoch: Epoch(3),
-            fence: fence(),
-            lease_until: 1_800_000_000_000_000,
-            volume: volume(),
-            job: JobKey::new("J1").unwrap(),
-            config: "{}".to_owned(),
-        }),
+        bytes(&assign()),
         bytes(&AssignReply::StaleEpoch { seen: Epoch(4) }),
         bytes(&Heartbeat {
             worker: worker(),
@@ -113,6 +117,10 @@ fn released_encodings_stay() {
         }),
         bytes(&CommandReply {
             outcome: "{}".to_owned(),
+        }),
+        bytes(&AssignDocument {
+            assign: assign(),
+            document: "hkex/1.pdf".to_owned(),
         }),
     ];
     let released: Vec<&str> = include_str!("released.hex").lines().collect();

@@ -68,7 +68,7 @@ proptest! {
             let _ = open_as_anything(&Envelope::from_bytes(headed));
         }
         // Only a header of a known version and kind makes bytes a message.
-        if !matches!(bytes[..], [crate::wire::VERSION, 0..=16, ..]) {
+        if !matches!(bytes[..], [crate::wire::VERSION, 0..=17, ..]) {
             prop_assert!(envelope.kind().is_err());
             prop_assert!(open_as_anything(&envelope).is_err());
         }
@@ -108,6 +108,7 @@ fn open_as_anything(envelope: &Envelope) -> Result<(), OpenError> {
         Kind::NoticeReply => envelope.open::<NoticeReply>().map(drop),
         Kind::Command => envelope.open::<Command>().map(drop),
         Kind::CommandReply => envelope.open::<CommandReply>().map(drop),
+        Kind::AssignDocument => envelope.open::<AssignDocument>().map(drop),
     }
 }
 

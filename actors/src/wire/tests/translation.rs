@@ -6,12 +6,13 @@ use serde_json::json;
 
 use super::strategies;
 use crate::wire::{
-    Assign, Envelope, NodeAbout, NodeNotice, NodePhase, Notice, Peer, PoolAbout, Report, ReportedOutcome,
+    Assign, AssignDocument, Envelope, NodeAbout, NodeNotice, NodePhase, Notice, Peer, PoolAbout, Report,
+    ReportedOutcome,
 };
 use parkhang_core::domain::testing::{fence, stage, worker};
 use parkhang_core::domain::{
-    Assignment, Epoch, ErrorCategory, JobConfig, LeaseReport, StageError, StageReport, StageVerdict,
-    VolumeResults,
+    Assignment, DocumentKey, Epoch, ErrorCategory, JobConfig, LeaseReport, StageError, StageReport,
+    StageVerdict, VolumeResults,
 };
 
 fn assignment() -> impl Strategy<Value = Assignment> {
@@ -27,6 +28,7 @@ fn assignment() -> impl Strategy<Value = Assignment> {
             fence,
             lease_until: DateTime::from_timestamp_micros(until).unwrap(),
             volume,
+            document: None,
             job,
             config: Arc::new(JobConfig {
                 k_factor,
@@ -39,11 +41,21 @@ fn assignment() -> impl Strategy<Value = Assignment> {
 proptest! {
     /// Rows: F12.
     #[test]
-    fn assignments_arrive_as_they_were(assignment in assignment(), epoch in any::<i64>()) {
+    fn assignments_arrive_as_they_were(
+        assignment in assignment(), epoch in any::<i64>(), document in "[a-z/報]{1,40}",
+    ) {
         let message = Assign::new(&assignment, Epoch(epoch)).unwrap();
         prop_assert_eq!(message.epoch, Epoch(epoch));
         let received: Assign = Envelope::seal(&message).unwrap().open().unwrap();
-        prop_assert_eq!(received.into_assignment().unwrap(), assignment);
+        prop_assert_eq!(&received.into_assignment().unwrap(), &assignment);
+
+        let with_document = Assignment {
+            document: Some(DocumentKey::new(document.clone()).unwrap()),
+            ..assignment
+        };
+        let message = AssignDocument { assign: message, document };
+        let received: AssignDocument = Envelope::seal(&message).unwrap().open().unwrap();
+        prop_assert_eq!(received.into_assignment().unwrap(), with_document);
     }
 }
 
@@ -117,6 +129,7 @@ fn a_configuration_that_this_build_does_not_understand_is_refused() {
         fence: fence(1, "ocr"),
         lease_until: DateTime::from_timestamp_micros(0).unwrap(),
         volume: "W1-I1".parse().unwrap(),
+        document: None,
         job: parkhang_core::domain::JobKey::new("J1").unwrap(),
         config: Arc::new(JobConfig::default()),
     };

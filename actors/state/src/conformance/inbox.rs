@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::{Inbox, OpenRequests, Settled, StateError, Taken, VolumeRequest};
-use parkhang_core::domain::{JobId, JobStatus, NewJob, Position, TaskStatus};
+use parkhang_core::domain::{DocumentKey, JobId, JobStatus, NewJob, Position, TaskStatus};
 use parkhang_core::policy::job_action::JobAction;
 
 /// A store and its inbox, which are the same.
@@ -19,6 +19,7 @@ fn requests(messages: &[(&str, &str)]) -> Vec<VolumeRequest> {
     let request = |(message, i_id): &(&str, &str)| VolumeRequest {
         message: (*message).to_owned(),
         volume: VolumeId::new("W1", *i_id).unwrap(),
+        document: None,
     };
     messages.iter().map(request).collect()
 }
@@ -68,6 +69,7 @@ impl Both {
 pub async fn suite(make: impl AsyncFn() -> Both) {
     a_message_is_taken_once(make().await).await;
     only_a_standing_job_takes_requests(make().await).await;
+    a_task_knows_where_its_document_is(make().await).await;
     what_failed_for_good_is_done_again_once_a_message(make().await).await;
     a_request_for_what_has_begun_stays_open(make().await).await;
     another_version_sends_a_volume_back(make().await).await;
@@ -97,9 +99,48 @@ async fn a_message_is_taken_once(both: Both) {
     let benchmark = VolumeRequest {
         message: "m5".to_owned(),
         volume: VolumeId::new("ocr_benchmark:W1", "I1-1").unwrap(),
+        document: None,
     };
     let taken = both.inbox.take_in(job.id, &[benchmark], at(3)).await.unwrap();
     assert_eq!(taken, [Taken::Added]);
+}
+
+/// Rows: 151.
+async fn a_task_knows_where_its_document_is(both: Both) {
+    let job = both.job().await;
+    let volume: VolumeId = "HKEX-11805134@3-12".parse().unwrap();
+    let take = async |message: &str, key: Option<&str>| {
+        let request = VolumeRequest {
+            message: message.to_owned(),
+            volume: volume.clone(),
+            document: key.map(|key| DocumentKey::new(key).unwrap()),
+        };
+        both.inbox.take_in(job.id, &[request], at(1)).await.unwrap()
+    };
+    let place = async || {
+        let task = both.only_task(&job).await;
+        task.document.map(String::from)
+    };
+    assert_eq!(take("m1", Some("hkex/1.pdf")).await, [Taken::Added]);
+    assert_eq!(place().await.as_deref(), Some("hkex/1.pdf"));
+    // The document has moved; who names no place says nothing of it.
+    assert_eq!(take("m2", Some("moved/1.pdf")).await, [Taken::Known]);
+    assert_eq!(take("m3", None).await, [Taken::Known]);
+    assert_eq!(place().await.as_deref(), Some("moved/1.pdf"));
+    // A message that comes again says nothing new.
+    assert_eq!(take("m1", Some("hkex/1.pdf")).await, [Taken::Repeated]);
+    assert_eq!(place().await.as_deref(), Some("moved/1.pdf"));
+    let task = both.only_task(&job).await;
+    let leased = applied(&both.store, lease(&task, &job, "w")).await;
+    assert_eq!(leased.document, task.document, "it stays with the task");
+
+    let other = NewJob {
+        volumes: vec![volume.clone()],
+        ..new_job("other", &[])
+    };
+    let other = both.store.create_job(&other, at(2)).await.unwrap();
+    let tasks = both.store.tasks(other.id).await.unwrap();
+    assert_eq!(tasks[0].document, task.document, "the place is the volume's");
 }
 
 async fn only_a_standing_job_takes_requests(both: Both) {

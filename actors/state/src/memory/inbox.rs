@@ -9,7 +9,7 @@ use super::MemoryStore;
 use super::tables::Tables;
 use crate::inbox::KNOWN_FOR;
 use crate::{Change, Expected, Inbox, OpenRequests, Outcome, Settled, StateError, Taken, VolumeRequest};
-use parkhang_core::domain::{Job, JobId, StageRun, StageRunStatus, Task, TaskId, VolumeId};
+use parkhang_core::domain::{DocumentKey, Job, JobId, StageRun, StageRunStatus, Task, TaskId, VolumeId};
 use parkhang_core::policy::job_action::{self, JobAction};
 use parkhang_core::policy::request::{self, Arrival};
 
@@ -50,6 +50,9 @@ impl Tables {
             }
             (Arrival::Retry | Arrival::Open | Arrival::Known, _) => Taken::Known,
         };
+        if let Some(document) = &request.document {
+            self.place(&request.volume, document);
+        }
         let task = self.task_of(job.id, &request.volume);
         let missing = || StateError::Corrupt(format!("{} was not kept", request.volume));
         let row = Request {
@@ -59,6 +62,14 @@ impl Tables {
         };
         self.inbox.insert(id, row);
         Ok(taken)
+    }
+
+    /// Sets the place of a volume's document, which is one for all jobs.
+    fn place(&mut self, volume: &VolumeId, document: &DocumentKey) {
+        self.documents.insert(volume.clone(), document.clone());
+        for task in self.tasks.values_mut().filter(|task| task.volume == *volume) {
+            task.document = Some(document.clone());
+        }
     }
 
     /// Version of the volume that the first stage of its task has read last.

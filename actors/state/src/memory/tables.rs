@@ -13,8 +13,8 @@ use crate::backlog::waiting_for;
 use crate::change::apply;
 use crate::{Change, JobTaskCount, Outcome, StateError};
 use parkhang_core::domain::{
-    Generation, Hardware, Job, JobId, JobStatus, Position, ScalingRecord, StageRun, Task, TaskId, TaskStatus,
-    VolumeId, VolumeResults,
+    DocumentKey, Generation, Hardware, Job, JobId, JobStatus, Position, ScalingRecord, StageRun, Task,
+    TaskId, TaskStatus, VolumeId, VolumeResults,
 };
 use parkhang_core::policy::autoscale::StageBacklog;
 use parkhang_core::policy::transition::is_terminal;
@@ -26,6 +26,8 @@ pub(super) struct Tables {
     last_task: i64,
     pub jobs: BTreeMap<JobId, Arc<Job>>,
     pub tasks: BTreeMap<TaskId, Task>,
+    /// Places of the documents of volumes, which are the same for all jobs.
+    pub documents: HashMap<VolumeId, DocumentKey>,
     pub stage_runs: HashMap<TaskId, Vec<StageRun>>,
     pub volume_results: HashMap<TaskId, VolumeResults>,
     /// Generations in which finished tasks were marked.
@@ -80,7 +82,11 @@ impl Tables {
         for volume in volumes {
             if known.insert(volume.clone()) {
                 self.last_task += 1;
-                let task = Task::fresh(TaskId(self.last_task), id, volume.clone(), max_attempts);
+                let document = self.documents.get(volume).cloned();
+                let task = Task {
+                    document,
+                    ..Task::fresh(TaskId(self.last_task), id, volume.clone(), max_attempts)
+                };
                 self.put(task);
                 added += 1;
             }

@@ -1,6 +1,6 @@
 //! Inbox: the messages that asked for volumes of standing jobs.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
@@ -11,7 +11,7 @@ use super::rows::{TaskRow, i_ids, storable_text, task_columns, w_ids};
 use super::{PostgresStore, commit, jobs};
 use crate::inbox::KNOWN_FOR;
 use crate::{Change, Expected, Inbox, OpenRequests, Outcome, Settled, StateError, Taken, VolumeRequest};
-use parkhang_core::domain::{JobId, Task, TaskId, VolumeId};
+use parkhang_core::domain::{DocumentKey, JobId, Task, TaskId, VolumeId};
 use parkhang_core::policy::job_action::{self, JobAction};
 use parkhang_core::policy::request::{self, Arrival};
 
@@ -92,6 +92,7 @@ impl Inbox for PostgresStore {
             rows.push((request, arrival == Arrival::Open));
         }
         jobs::insert_tasks(&mut transaction, job.id.0, &added).await?;
+        place(&mut transaction, &rows).await?;
         commit::apply_all(&mut transaction, &changes, now).await?;
         write(&mut transaction, job.id, &rows, now).await?;
         if !changes.is_empty() {
@@ -208,6 +209,37 @@ async fn by_volume(
         .into_iter()
         .map(|row| (row.0.volume.clone(), row.0))
         .collect())
+}
+
+/// Writes where the documents are that the volumes of requests are pages of; of two places of one volume the last counts.
+async fn place(connection: &mut PgConnection, rows: &[(&VolumeRequest, bool)]) -> Result<(), StateError> {
+    let placed: BTreeMap<&VolumeId, &DocumentKey> = rows
+        .iter()
+        .filter_map(|(request, _)| Some((&request.volume, request.document.as_ref()?)))
+        .collect();
+    if placed.is_empty() {
+        return Ok(());
+    }
+    let (volumes, keys): (Vec<&VolumeId>, Vec<&str>) = placed
+        .into_iter()
+        .map(|(volume, key)| (volume, key.as_str()))
+        .unzip();
+    // Locked in the order of their names, as those are that add names.
+    sqlx::query(
+        "with named as (
+             select v.id, n.key from unnest($1::text[], $2::text[], $3::text[]) as n (w_id, i_id, key)
+             join volumes v on v.bdrc_w_id = n.w_id and v.bdrc_i_id = n.i_id
+             where v.document_key is distinct from n.key
+             order by v.bdrc_w_id, v.bdrc_i_id for no key update of v
+         )
+         update volumes v set document_key = named.key from named where v.id = named.id",
+    )
+    .bind(w_ids(&volumes))
+    .bind(i_ids(&volumes))
+    .bind(keys)
+    .execute(connection)
+    .await?;
+    Ok(())
 }
 
 /// Writes requests, each with whether it is open. The tasks of their volumes are there.

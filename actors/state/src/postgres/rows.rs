@@ -14,8 +14,8 @@ use sqlx::{FromRow, Row};
 
 use crate::JobTaskCount;
 use parkhang_core::domain::{
-    Attempt, Fence, Generation, Job, JobId, JobKey, JobStatus, Lease, Pipeline, Position, StageName,
-    StageRun, StageRunStatus, Task, TaskId, TaskStatus, VolumeId, VolumeResults, WorkerId,
+    Attempt, DocumentKey, Fence, Generation, Job, JobId, JobKey, JobStatus, Lease, Pipeline, Position,
+    StageName, StageRun, StageRunStatus, Task, TaskId, TaskStatus, VolumeId, VolumeResults, WorkerId,
 };
 
 /// Select list of [`JobRow`], from `jobs j`.
@@ -29,7 +29,7 @@ macro_rules! job_columns {
 /// Select list of [`TaskRow`], from `tasks t join volumes v`.
 macro_rules! task_columns {
     () => {
-        "t.id, t.job_id, v.bdrc_w_id, v.bdrc_i_id, t.current_stage, t.status::text as status, t.attempts, \
+        "t.id, t.job_id, v.bdrc_w_id, v.bdrc_i_id, v.document_key, t.current_stage, t.status::text as status, t.attempts, \
          t.max_attempts, t.allowance, t.stage_attempts, t.generation, t.interruptions, t.outages, t.not_before, t.worker_id, \
          t.lease_until, t.last_error, t.started_at, t.done_at, t.forced"
     };
@@ -83,6 +83,11 @@ impl FromRow<'_, PgRow> for TaskRow {
             id: TaskId(row.try_get("id")?),
             job_id: JobId(row.try_get("job_id")?),
             volume: volume_id(row)?,
+            document: row
+                .try_get::<Option<String>, _>("document_key")?
+                .map(DocumentKey::new)
+                .transpose()
+                .map_err(|error| unreadable("document_key", error))?,
             position: row
                 .try_get::<&str, _>("current_stage")?
                 .parse::<Position>()

@@ -44,6 +44,11 @@ impl ArtifactLayout {
             LayoutName::BdrcV2 | LayoutName::BdrcV1 => below(&self.volumes, &volume.to_string()),
             LayoutName::OcrBboxes => below(&below(&self.volumes, volume.w_id()), volume.i_id()),
         };
+        let boxes = match volume.pages() {
+            // A page is the document's, whichever part of it was asked for.
+            Some(_) if self.name == LayoutName::OcrBboxes => self.volume(&volume.document()).folder,
+            _ => folder.clone(),
+        };
         let root = match self.name {
             LayoutName::BdrcV1 => below(&folder, "artifacts"),
             LayoutName::BdrcV2 | LayoutName::OcrBboxes => folder.clone(),
@@ -52,6 +57,7 @@ impl ArtifactLayout {
             name: self.name,
             folder,
             root,
+            boxes,
         }
     }
 }
@@ -72,6 +78,8 @@ pub struct VolumeLayout {
     folder: ArtifactKey,
     /// What the stages write.
     root: ArtifactKey,
+    /// Text boxes of pages.
+    boxes: ArtifactKey,
 }
 
 impl VolumeLayout {
@@ -102,7 +110,7 @@ impl VolumeLayout {
 
     /// Text boxes of the page `number`, counted from 1, for the web service; `None` in layouts that it does not read.
     pub fn page_boxes(&self, number: u32) -> Option<ArtifactKey> {
-        let boxes = || below(&self.folder, &format!("page_{number}.json"));
+        let boxes = || below(&self.boxes, &format!("page_{number}.json"));
         (self.name == LayoutName::OcrBboxes).then(boxes)
     }
 
@@ -258,6 +266,14 @@ mod tests {
             boxes.page_boxes(12),
             Some(of("ocr-bboxes/W22084/I0886/page_12.json"))
         );
+        let part = ArtifactLayout::new(LayoutName::OcrBboxes, &JobKey::new("J7").unwrap())
+            .volume(&VolumeId::new("W22084", "I0886@3-12").unwrap());
+        assert_eq!(
+            part.page_boxes(12),
+            boxes.page_boxes(12),
+            "a page is the document's"
+        );
+        assert!(part.words().is_under(&of("ocr-bboxes/W22084/I0886@3-12")));
         assert_eq!(boxes.markers(), None);
         assert!(
             boxes

@@ -6,20 +6,19 @@ use super::names::is_image_name;
 use super::pdf::{OpenPdf, OpenPdfs};
 use super::{PageRef, PageSource, PageSourceError, Scan};
 use crate::storage::{ArtifactKey, ArtifactStore, InvalidKey, StorageError};
-use parkhang_core::domain::{ErrorCategory, VolumeId};
+use parkhang_core::domain::{DocumentKey, ErrorCategory, VolumeId};
 
-/// Source of volumes in a bucket: the images of a volume lie in the folder `W-I`, or the volume is the PDF `W-I.pdf`.
+/// Source of volumes in a bucket: the images of a volume lie in the folder `W-I`, or the volume is the PDF `W-I.pdf`, or pages of it.
 #[derive(Debug, Clone)]
 pub struct BucketFolders {
-    store: Arc<dyn ArtifactStore>,
-    pdfs: OpenPdfs,
+    pdfs: BucketPdfs,
 }
 
 impl BucketFolders {
     pub fn new(store: Arc<dyn ArtifactStore>) -> Self {
+        let open = OpenPdfs::default();
         Self {
-            store,
-            pdfs: OpenPdfs::default(),
+            pdfs: BucketPdfs { store, open },
         }
     }
 
@@ -28,16 +27,83 @@ impl BucketFolders {
     }
 }
 
-impl BucketFolders {
+/// Key of the PDF that is named after a volume or after the document that it is a part of.
+fn key_of(volume: &VolumeId) -> String {
+    format!("{}.pdf", volume.document())
+}
+
+/// PDFs in a bucket.
+#[derive(Debug, Clone)]
+struct BucketPdfs {
+    store: Arc<dyn ArtifactStore>,
+    open: OpenPdfs,
+}
+
+impl BucketPdfs {
     /// Opens the PDF of a volume anew.
-    async fn pdf(&self, volume: &VolumeId) -> Result<OpenPdf, PageSourceError> {
-        let name = format!("{volume}.pdf");
-        let key = ArtifactKey::new(name.clone()).map_err(|error| no_name(volume, &name, &error))?;
+    async fn open(
+        &self,
+        volume: &VolumeId,
+        name: &str,
+        missing: impl FnOnce() -> PageSourceError + Send,
+    ) -> Result<OpenPdf, PageSourceError> {
+        let key = ArtifactKey::new(name).map_err(|error| no_name(volume, name, &error))?;
         let bytes = self.store.get(&key).await.map_err(|error| match error {
-            StorageError::NotFound { .. } => PageSourceError::NoSuchVolume(volume.clone()),
-            error => unreadable(volume, &name, &error, error.category()),
+            StorageError::NotFound { .. } => missing(),
+            error => unreadable(volume, name, &error, error.category()),
         })?;
-        self.pdfs.open(volume, &name, bytes).await
+        self.open.open(volume, name, bytes).await
+    }
+
+    /// A page of a volume, which was listed as one of the PDF's.
+    async fn read(
+        &self,
+        volume: &VolumeId,
+        name: &str,
+        page: &PageRef,
+        missing: impl FnOnce() -> PageSourceError + Send,
+    ) -> Result<Scan, PageSourceError> {
+        let pdf = match self.open.find(name, page.version.as_deref()) {
+            Some(open) => open,
+            None => self.open(volume, name, missing).await?,
+        };
+        pdf.page(&page.name).ok_or_else(|| no_page(volume, page))
+    }
+}
+
+/// Source of the volumes that are pages of one PDF in a bucket.
+#[derive(Debug)]
+struct BucketDocument {
+    pdfs: BucketPdfs,
+    key: DocumentKey,
+}
+
+impl BucketDocument {
+    fn missing(&self, volume: &VolumeId) -> PageSourceError {
+        PageSourceError::NoSuchDocument {
+            volume: volume.clone(),
+            place: self.key.clone(),
+        }
+    }
+}
+
+#[async_trait]
+impl PageSource for BucketDocument {
+    async fn pages(&self, volume: &VolumeId) -> Result<Vec<PageRef>, PageSourceError> {
+        let opened = self.pdfs.open(volume, self.key.as_str(), || self.missing(volume));
+        Ok(opened.await?.pages(volume))
+    }
+
+    async fn read(&self, volume: &VolumeId, page: &PageRef) -> Result<Scan, PageSourceError> {
+        let missing = || self.missing(volume);
+        self.pdfs.read(volume, self.key.as_str(), page, missing).await
+    }
+}
+
+fn no_page(volume: &VolumeId, page: &PageRef) -> PageSourceError {
+    PageSourceError::NoSuchPage {
+        volume: volume.clone(),
+        page: page.name.clone(),
     }
 }
 
@@ -63,11 +129,13 @@ fn unreadable(
 impl PageSource for BucketFolders {
     async fn pages(&self, volume: &VolumeId) -> Result<Vec<PageRef>, PageSourceError> {
         let folder = Self::folder(volume)?;
-        let listed = self.store.list(&folder).await;
+        let listed = self.pdfs.store.list(&folder).await;
         let listed = listed.map_err(|error| unreadable(volume, "the list", &error, error.category()))?;
         // A bucket has no folders but those that hold something.
         if listed.is_empty() {
-            return Ok(self.pdf(volume).await?.pages());
+            let missing = || PageSourceError::NoSuchVolume(volume.clone());
+            let opened = self.pdfs.open(volume, &key_of(volume), missing).await?;
+            return Ok(opened.pages(volume));
         }
         let below = folder.as_str().len() + 1;
         let images = listed.iter().filter_map(|(key, meta)| {
@@ -82,34 +150,34 @@ impl PageSource for BucketFolders {
     }
 
     async fn read(&self, volume: &VolumeId, page: &PageRef) -> Result<Scan, PageSourceError> {
-        let missing = || PageSourceError::NoSuchPage {
-            volume: volume.clone(),
-            page: page.name.clone(),
-        };
         if page.name.contains('/') {
-            return Err(missing());
+            return Err(no_page(volume, page));
         }
         if !is_image_name(&page.name) {
-            let open = self.pdfs.find(&format!("{volume}.pdf"), page.version.as_deref());
-            let pdf = match open {
-                Some(open) => open,
-                None => self.pdf(volume).await?,
-            };
-            return pdf.page(&page.name).ok_or_else(missing);
+            let missing = || PageSourceError::NoSuchVolume(volume.clone());
+            return self.pdfs.read(volume, &key_of(volume), page, missing).await;
         }
         let key = Self::folder(volume)?
             .join(&page.name)
             .map_err(|error| no_name(volume, &page.name, &error))?;
-        let bytes = self.store.get(&key).await.map_err(|error| match error {
-            StorageError::NotFound { .. } => missing(),
+        let bytes = self.pdfs.store.get(&key).await.map_err(|error| match error {
+            StorageError::NotFound { .. } => no_page(volume, page),
             error => unreadable(volume, &page.name, &error, error.category()),
         });
         bytes.map(Scan::Image)
+    }
+
+    fn document(&self, place: &DocumentKey) -> Option<Arc<dyn PageSource>> {
+        Some(Arc::new(BucketDocument {
+            pdfs: self.pdfs.clone(),
+            key: place.clone(),
+        }))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::pdf::testing::pdf;
     use super::*;
     use crate::storage::MemoryArtifacts;
 
@@ -146,5 +214,39 @@ mod tests {
         let absent = VolumeId::new("W1", "I2").unwrap();
         let error = source.pages(&absent).await.unwrap_err();
         assert_eq!(error, PageSourceError::NoSuchVolume(absent));
+    }
+
+    /// Rows: 151.
+    #[tokio::test]
+    async fn pages_of_a_pdf_are_a_volume_wherever_the_pdf_lies() {
+        let store = Arc::new(MemoryArtifacts::new());
+        for key in ["HKEX-1.pdf", "hkex/2026/a b.pdf"] {
+            let key = ArtifactKey::new(key).unwrap();
+            store.put(&key, pdf(4).into()).await.unwrap();
+        }
+        let folders = BucketFolders::new(store);
+        let named =
+            |pages: &[PageRef]| -> Vec<String> { pages.iter().map(|page| page.name.clone()).collect() };
+        let by_name: VolumeId = "HKEX-1@2-3".parse().unwrap();
+        let pages = folders.pages(&by_name).await.unwrap();
+        assert_eq!(named(&pages), ["page_2", "page_3"]);
+        assert!(matches!(
+            folders.read(&by_name, &pages[0]).await,
+            Ok(Scan::Pdf(page)) if page.index == 1
+        ));
+
+        let by_key: VolumeId = "HKEX-2@4_9".parse().unwrap();
+        let place = DocumentKey::new("hkex/2026/a b.pdf").unwrap();
+        let document = folders.document(&place).unwrap();
+        let pages = document.pages(&by_key).await.unwrap();
+        assert_eq!(named(&pages), ["page_4", "page_9"]);
+        assert!(document.read(&by_key, &pages[0]).await.is_ok());
+        let beyond = document.read(&by_key, &pages[1]).await.unwrap_err();
+        assert!(matches!(beyond, PageSourceError::NoSuchPage { .. }), "{beyond}");
+
+        let gone = folders.document(&DocumentKey::new("gone.pdf").unwrap()).unwrap();
+        let error = gone.pages(&by_key).await.unwrap_err();
+        assert_eq!(error.category(), ErrorCategory::Input);
+        assert!(error.to_string().contains("gone.pdf"), "{error}");
     }
 }

@@ -204,10 +204,12 @@ impl FolderSource {
     }
 
     fn place(&self, volume: &VolumeId) -> Result<(&Path, VolumeKind), PageSourceError> {
-        let (place, kind) = self
-            .places
-            .get(volume)
-            .ok_or_else(|| PageSourceError::NoSuchVolume(volume.clone()))?;
+        let unknown = || PageSourceError::NoSuchVolume(volume.clone());
+        let (place, kind) = self.places.get(&volume.document()).ok_or_else(unknown)?;
+        // Only a document has parts.
+        if *kind != VolumeKind::Pdf && volume.pages().is_some() {
+            return Err(unknown());
+        }
         Ok((place, *kind))
     }
 
@@ -226,7 +228,7 @@ impl PageSource for FolderSource {
         let (place, kind) = self.place(volume)?;
         let failed = |error: std::io::Error| unreadable(volume, "", &error);
         match kind {
-            VolumeKind::Pdf => return Ok(self.pdf(volume, place).await?.pages()),
+            VolumeKind::Pdf => return Ok(self.pdf(volume, place).await?.pages(volume)),
             VolumeKind::Image => {
                 let size = tokio::fs::metadata(place).await.map_err(failed)?.len();
                 let name = place

@@ -19,10 +19,11 @@ mod scan;
 mod survey;
 
 use std::fmt;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use parkhang_core::domain::{ErrorCategory, VolumeId};
+use parkhang_core::domain::{DocumentKey, ErrorCategory, VolumeId};
 use parkhang_pdf::PdfError;
 
 pub use bdrc::{
@@ -59,6 +60,12 @@ pub fn common_version<'a>(pages: impl IntoIterator<Item = &'a PageRef>) -> Optio
 pub enum PageSourceError {
     #[error("volume {0} is not in this source")]
     NoSuchVolume(VolumeId),
+    #[error("the document {place} of volume {volume} is not in this source")]
+    NoSuchDocument { volume: VolumeId, place: DocumentKey },
+    #[error(
+        "volume {volume} is made of {place}, and this source has no documents by their keys: scans in a bucket have"
+    )]
+    NoPlaces { volume: VolumeId, place: DocumentKey },
     #[error("page {page} of volume {volume} does not exist")]
     NoSuchPage { volume: VolumeId, page: String },
     /// A PDF that cannot be opened.
@@ -81,12 +88,32 @@ impl PageSourceError {
     /// Category by which a stage decides about another try.
     pub fn category(&self) -> ErrorCategory {
         match self {
-            Self::NoSuchVolume(_) => ErrorCategory::Config,
-            Self::NoSuchPage { .. } => ErrorCategory::Input,
+            Self::NoSuchVolume(_) | Self::NoPlaces { .. } => ErrorCategory::Config,
+            Self::NoSuchDocument { .. } | Self::NoSuchPage { .. } => ErrorCategory::Input,
             Self::Pdf { error, .. } => scan::category(error),
             Self::Unreadable { category, .. } => *category,
         }
     }
+}
+
+/// Source of the scans of a volume: its document's, where its pages come from one at a `place`.
+///
+/// # Errors
+///
+/// [`PageSourceError::NoPlaces`] if the source has no such places.
+pub fn source_of(
+    source: &Arc<dyn PageSource>,
+    volume: &VolumeId,
+    place: Option<&DocumentKey>,
+) -> Result<Arc<dyn PageSource>, PageSourceError> {
+    let Some(place) = place else {
+        return Ok(source.clone());
+    };
+    let none = || PageSourceError::NoPlaces {
+        volume: volume.clone(),
+        place: place.clone(),
+    };
+    source.document(place).ok_or_else(none)
 }
 
 /// Source of the pages of volumes.
@@ -105,4 +132,10 @@ pub trait PageSource: Send + Sync + fmt::Debug {
     ///
     /// [`PageSourceError`] if the page is not there or cannot be read.
     async fn read(&self, volume: &VolumeId, page: &PageRef) -> Result<Scan, PageSourceError>;
+
+    /// Source of the volumes that are pages of a PDF at this place, whatever their names; `None` if the source has no such places.
+    fn document(&self, place: &DocumentKey) -> Option<Arc<dyn PageSource>> {
+        let _ = place;
+        None
+    }
 }

@@ -28,16 +28,19 @@ pub(super) struct OpenPdf {
 }
 
 impl OpenPdf {
-    /// Lists the pages.
-    pub(super) fn pages(&self) -> Vec<PageRef> {
+    /// Lists the pages of a volume that is the document or a part of it. Those of a part are listed whether they are there or not:
+    /// who asked for them is to hear of each.
+    pub(super) fn pages(&self, volume: &VolumeId) -> Vec<PageRef> {
         let count = self.document.page_count();
-        (1..=count)
-            .map(|number| PageRef {
-                name: format!("{PAGE}{number}"),
-                size: self.bytes / u64::from(count),
-                version: Some(self.version.clone()),
-            })
-            .collect()
+        let page = |number| PageRef {
+            name: format!("{PAGE}{number}"),
+            size: self.bytes / u64::from(count.max(1)),
+            version: Some(self.version.clone()),
+        };
+        match volume.pages() {
+            Some(part) => part.pages().map(page).collect(),
+            None => (1..=count).map(page).collect(),
+        }
     }
 
     /// Returns a page by its name.
@@ -118,5 +121,25 @@ impl OpenPdfs {
             })
             .count();
         kept.truncate(most.clamp(1, KEPT));
+    }
+}
+
+#[cfg(test)]
+pub(super) mod testing {
+    /// A PDF of the least that a reader needs, with so many empty pages.
+    pub(in crate::pages) fn pdf(pages: usize) -> Vec<u8> {
+        let kids: Vec<String> = (0..pages).map(|page| format!("{} 0 R", page + 3)).collect();
+        let mut file = format!(
+            "%PDF-1.4\n1 0 obj\n<</Type/Catalog/Pages 2 0 R>>\nendobj\n2 0 obj\n<</Type/Pages/Count {pages}/Kids[{}]>>\nendobj\n",
+            kids.join(" ")
+        );
+        for page in 0..pages {
+            file += &format!(
+                "{} 0 obj\n<</Type/Page/Parent 2 0 R/MediaBox[0 0 200 100]>>\nendobj\n",
+                page + 3
+            );
+        }
+        file += "trailer\n<</Root 1 0 R>>\n%%EOF\n";
+        file.into_bytes()
     }
 }

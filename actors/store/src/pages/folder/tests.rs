@@ -1,4 +1,5 @@
 use super::*;
+use crate::pages::pdf::testing::pdf;
 
 fn touch(path: PathBuf) {
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -102,23 +103,6 @@ fn two_folders_for_one_volume_are_refused() {
     ));
 }
 
-/// A PDF of the least that a reader needs, with so many empty pages.
-fn pdf(pages: usize) -> Vec<u8> {
-    let kids: Vec<String> = (0..pages).map(|page| format!("{} 0 R", page + 3)).collect();
-    let mut file = format!(
-        "%PDF-1.4\n1 0 obj\n<</Type/Catalog/Pages 2 0 R>>\nendobj\n2 0 obj\n<</Type/Pages/Count {pages}/Kids[{}]>>\nendobj\n",
-        kids.join(" ")
-    );
-    for page in 0..pages {
-        file += &format!(
-            "{} 0 obj\n<</Type/Page/Parent 2 0 R/MediaBox[0 0 200 100]>>\nendobj\n",
-            page + 3
-        );
-    }
-    file += "trailer\n<</Root 1 0 R>>\n%%EOF\n";
-    file.into_bytes()
-}
-
 #[tokio::test]
 async fn pdfs_are_volumes_and_so_is_an_image_that_is_named() {
     let root = tempfile::tempdir().unwrap();
@@ -157,6 +141,19 @@ async fn pdfs_are_volumes_and_so_is_an_image_that_is_named() {
     };
     let error = source.read(&good, &beyond).await.unwrap_err();
     assert!(matches!(error, PageSourceError::NoSuchPage { .. }), "{error}");
+
+    let part = source.pages(&"W1-I2@2_7".parse().unwrap()).await.unwrap();
+    let names: Vec<&str> = part.iter().map(|page| page.name.as_str()).collect();
+    assert_eq!(
+        names,
+        ["page_2", "page_7"],
+        "of a part each page is listed that was asked for"
+    );
+    let of_images = source.pages(&"W1-scans@1".parse().unwrap()).await.unwrap_err();
+    assert!(
+        matches!(of_images, PageSourceError::NoSuchVolume(_)),
+        "{of_images}"
+    );
 
     let bad: VolumeId = "W1-I3".parse().unwrap();
     let error = source.pages(&bad).await.unwrap_err();
