@@ -1,10 +1,13 @@
 //! Words of a document's pages with their boxes, under the address by which web viewers of PDFs ask for them.
 
+use std::cmp::Reverse;
+
 use axum::http::HeaderMap;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use parkhang_core::domain::VolumeId;
+use parkhang_state::{StateError, VolumeWork};
 use parkhang_store::artifact::VolumeLayout;
 use parkhang_store::storage::ArtifactStore;
 use serde_json::{Value, json};
@@ -24,6 +27,8 @@ pub const ROUTES: [&str; 2] = [
 
 /// Jobs that are asked for the words of a volume, from the latest on.
 const JOBS: u32 = 50;
+/// Parts of a document that are looked through for one with the page.
+const PARTS: u32 = 2_000;
 
 /// A page of a document, from the path of a request.
 #[derive(Debug, Default)]
@@ -82,18 +87,15 @@ impl PageOfDocument {
 pub async fn boxes(state: &ApiState, headers: &HeaderMap, place: PageOfDocument) -> Result<Response, Denied> {
     state.admit(headers, Access::Read, "reading")?;
     let (volume, number) = place.place()?;
-    let jobs = state
-        .admin
-        .store
-        .work_on(&volume, JOBS)
+    let works = work_on_page(state, &volume, number)
         .await
         .map_err(Refusal::from)?;
-    if jobs.is_empty() {
-        return Err(Refusal::NotFound(format!("no job has the document {volume}")).into());
+    if works.is_empty() {
+        return Err(Refusal::NotFound(format!("no job has page {number} of the document {volume}")).into());
     }
     let store = state.admin.library.store().await?;
-    for work in jobs {
-        let layout = Library::layout(&work.job, &volume);
+    for work in works {
+        let layout = Library::layout(&work.job, &work.task.volume);
         match words_of_page(&**store, &layout, number).await.map_err(internal)? {
             Found::Page(json) => {
                 let headers = [(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "no-store")];
@@ -110,6 +112,23 @@ pub async fn boxes(state: &ApiState, headers: &HeaderMap, place: PageOfDocument)
     }
     let message = format!("{volume} has no words with boxes yet; a job of the pipeline page_ocr makes them");
     Err(Refusal::NotFound(message).into())
+}
+
+/// Work on a document, or on a part of it that has the page, the newest first.
+async fn work_on_page(
+    state: &ApiState,
+    document: &VolumeId,
+    number: u32,
+) -> Result<Vec<VolumeWork>, StateError> {
+    let store = &state.admin.store;
+    let mut works = store.work_on(document, JOBS).await?;
+    for part in store.parts_of(document, PARTS).await? {
+        if part.pages().is_some_and(|pages| pages.contains(number)) {
+            works.extend(store.work_on(&part, JOBS).await?);
+        }
+    }
+    works.sort_by_key(|work| Reverse(work.task.id));
+    Ok(works)
 }
 
 /// What a job has of a page.

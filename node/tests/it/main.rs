@@ -26,6 +26,7 @@ mod jobs;
 mod named_models;
 mod nodes;
 mod one_door;
+mod page_messages;
 mod page_ocr;
 mod process;
 mod queues;

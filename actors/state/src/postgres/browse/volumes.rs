@@ -18,6 +18,12 @@ pub(super) const LIST: &str = "select v.bdrc_w_id, v.bdrc_i_id, v.etag, v.nb_ima
          and ($5::timestamptz is null or v.imported_at >= $5) \
      order by v.bdrc_w_id collate \"C\", v.bdrc_i_id collate \"C\" limit $6";
 
+/// Parts of a document, by the index `volumes_by_name`: `@` stands before their pages, and `A` behind `@`.
+pub(super) const PARTS: &str = "select v.bdrc_w_id, v.bdrc_i_id from volumes v \
+     where v.bdrc_w_id collate \"C\" = $1 \
+         and v.bdrc_i_id collate \"C\" > $2 || '@' and v.bdrc_i_id collate \"C\" < $2 || 'A' \
+     order by v.bdrc_i_id collate \"C\" limit $3";
+
 /// Images of a volume, by the primary key.
 pub(super) const IMAGES: &str = "select i.file_name, i.width, i.height, i.mode, i.format, i.compression, i.size, i.error \
      from images i join volumes v on v.id = i.volume_id \
@@ -143,6 +149,21 @@ impl PostgresStore {
             .fetch_all(&self.pool)
             .await?;
         Ok(rows.into_iter().map(|row| row.0).collect())
+    }
+
+    /// Returns the volumes that are parts of a document, so many at most.
+    ///
+    /// # Errors
+    ///
+    /// Those of every method, see [`StateError`].
+    pub async fn parts_of(&self, document: &VolumeId, limit: u32) -> Result<Vec<VolumeId>, StateError> {
+        let rows = sqlx::query(PARTS)
+            .bind(document.w_id())
+            .bind(document.i_id())
+            .bind(i64::from(limit))
+            .fetch_all(&self.pool)
+            .await?;
+        rows.iter().map(|row| Ok(volume_id(row)?)).collect()
     }
 
     /// Returns the work on a volume in its jobs, the newest first.

@@ -220,6 +220,34 @@ async fn a_run_that_knows_no_version_counts_by_its_time() {
 }
 
 #[tokio::test]
+async fn the_parts_of_a_document_are_found() {
+    let store = store().await;
+    let names = [
+        "H-1",
+        "H-1@2",
+        "H-1@1_3-4",
+        "H-10",
+        "H-10@1",
+        "H-1A",
+        "H-1.5",
+        "G-1@2",
+    ];
+    let volumes: Vec<VolumeId> = names.map(|name| name.parse().unwrap()).to_vec();
+    let job = NewJob {
+        volumes,
+        ..new_job(0)
+    };
+    store.create_job(&job, now()).await.unwrap();
+    let parts = async |document: &str| -> Vec<String> {
+        let parts = store.parts_of(&document.parse().unwrap(), 9).await.unwrap();
+        parts.iter().map(ToString::to_string).collect()
+    };
+    assert_eq!(parts("H-1").await, ["H-1@1_3-4", "H-1@2"]);
+    assert_eq!(parts("H-10").await, ["H-10@1"]);
+    assert_eq!(parts("H-2").await, Vec::<String>::new());
+}
+
+#[tokio::test]
 async fn failures_are_found_by_their_cause() {
     let store = store().await;
     let job = store.create_job(&new_job(4), now()).await.unwrap();
@@ -286,6 +314,7 @@ async fn questions_about_volumes_cost_what_they_show() {
     for (statement, parameters, index) in [
         (LIST, "'V22', null, null, null, null, 50", "volumes_by_name"),
         (LIST, "null, 'V7', 'I77', null, null, 50", "volumes_by_name"),
+        (PARTS, "'V7', 'I77', 50", "volumes_by_name"),
         (IMAGES, "'V7', 'I7', 0, 50", "images_pkey"),
         (WORK, "'V7', 'I7', 20", "tasks_by_volume"),
         (
