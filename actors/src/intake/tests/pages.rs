@@ -108,7 +108,7 @@ fn places(tasks: &[Task]) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Rows: 139, 143, 151.
+/// Rows: 145, 151.
 #[tokio::test(start_paused = true)]
 async fn a_message_becomes_a_task_for_its_pages_and_the_same_pages_none() {
     let world = world_of_pdfs(None).await;
