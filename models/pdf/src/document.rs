@@ -20,6 +20,7 @@ pub struct Document {
 }
 
 struct Inner {
+    bytes: Bytes,
     pdf: Pdf,
     pages: u32,
     limits: Limits,
@@ -46,7 +47,7 @@ impl Document {
         let password = password.unwrap_or_default().to_owned();
         let own = limits.clone();
         guarded(limits.open_time, move |_| {
-            let pdf = load(bytes, &password)?;
+            let pdf = load(bytes.clone(), &password)?;
             let pages = pdf.pages().len() as u64;
             within("the number of its pages", pages, u64::from(own.max_pages))?;
             if pages == 0 {
@@ -54,6 +55,7 @@ impl Document {
             }
             let inner = Inner {
                 pages: u32::try_from(pages).unwrap_or(u32::MAX),
+                bytes,
                 pdf,
                 limits: own,
             };
@@ -61,6 +63,11 @@ impl Document {
                 inner: Arc::new(inner),
             })
         })
+    }
+
+    /// The file as it was given.
+    pub fn bytes(&self) -> &Bytes {
+        &self.inner.bytes
     }
 
     pub fn page_count(&self) -> u32 {

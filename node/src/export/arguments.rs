@@ -27,7 +27,7 @@ pub enum Format {
     Html,
     /// One JSON file of words with their boxes per page of a volume that page_ocr has read: DIR/VOLUME/page_N.json.
     Bboxes,
-    /// One searchable PDF per volume: the scans with an invisible layer of text.
+    /// One searchable PDF per volume: the scans, or the PDF that was read, with an invisible layer of text.
     Pdf,
 }
 

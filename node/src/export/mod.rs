@@ -41,6 +41,7 @@ pub use iiif::{BaseUrl, annotations_below, manifest_below};
 pub use lines::json_lines;
 pub use load::load_volume;
 pub use pagexml::page_xml;
+use pdf::OriginalError;
 pub use results::{Results, StoredVolume};
 pub use scan::{PictureError, page_picture};
 pub use view::{LARGEST_SIDE, View, ViewError};
@@ -72,17 +73,26 @@ pub async fn run(arguments: ExportArgs) -> Result<ExitCode> {
         let left_out = pluralize(exported.without_text, "volume");
         eprintln!("{left_out} left out: no text yet");
     }
-    Ok(ExitCode::SUCCESS)
+    for reason in &exported.refused {
+        eprintln!("{reason}");
+    }
+    Ok(if exported.refused.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 /// Counts of an export.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Exported {
     pub volumes: usize,
     /// Volumes left out because they have no text yet.
     pub without_text: usize,
     /// Pages of exported volumes that could not be read; they are marked with the reason.
     pub unread_pages: usize,
+    /// Reasons for which files were not written, each with the name of the volume; all others were.
+    pub refused: Vec<String>,
 }
 
 /// Writes volumes in the given formats below `target`, and passes the folder or file made for each to `written`.
@@ -112,7 +122,15 @@ pub async fn export_all(
         exported.unread_pages += document.pages.iter().filter(|page| page.error.is_some()).count();
         // The tables are read once for all formats.
         for format in formats {
-            written(write_volume(results.store(), volume, &document, *format, options, target).await?);
+            let file = write_volume(results.store(), volume, &document, *format, options, target).await;
+            match file {
+                Ok(file) => written(file),
+                // A PDF that was moved or cannot be added to is a matter of this volume alone.
+                Err(error) if error.is::<OriginalError>() => {
+                    exported.refused.push(format!("{}: {error:#}", volume.volume));
+                }
+                Err(error) => return Err(error),
+            }
         }
     }
     Ok(exported)

@@ -42,6 +42,8 @@ pub struct StoredVolume {
     pub layout: VolumeLayout,
     /// Source of its scans, if they can still be reached.
     pub scans: Option<Arc<dyn PageSource>>,
+    /// Folder or file of its scans when it was read, if they had a place of their own.
+    pub place: Option<PathBuf>,
 }
 
 impl Results {
@@ -145,6 +147,7 @@ impl Results {
                 volume: volume.clone(),
                 layout: place.layout.clone(),
                 scans: self.scans_of(volume, place.scans.as_deref()),
+                place: place.scans.clone(),
             })
             .collect())
     }

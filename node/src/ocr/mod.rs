@@ -149,9 +149,12 @@ async fn preview(
 async fn exported(out: &Path, formats: &[Format], options: &FormatArgs) -> Result<Vec<PathBuf>> {
     let results = Results::of_folder(out).await?;
     let mut written = Vec::new();
-    export_all(&results, formats, options, &out.join("export"), &[], |path| {
+    let exported = export_all(&results, formats, options, &out.join("export"), &[], |path| {
         written.push(path)
     })
     .await?;
+    for reason in &exported.refused {
+        eprintln!("{reason}");
+    }
     Ok(written)
 }

@@ -33,6 +33,7 @@ pub use bdrc::{
 pub use bucket::BucketFolders;
 pub use folder::{DiscoverError, FolderSource, FoundVolume, VolumeKind, discover_volumes, folders_left_out};
 pub use library::LibraryFolder;
+pub use pdf::pdf_page_index;
 pub use read_ahead::read_ahead;
 pub use scan::{PdfPage, Scan, ScanError, ScanPixels};
 pub use survey::survey;

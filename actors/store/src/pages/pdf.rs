@@ -18,6 +18,12 @@ const KEPT: usize = 16;
 /// Name of a page before its number, which counts from 1.
 const PAGE: &str = "page_";
 
+/// Index, from 0, of the page of a PDF with this name; `None` for the name of an image file, which has an ending.
+pub fn pdf_page_index(name: &str) -> Option<u32> {
+    let number: u32 = name.strip_prefix(PAGE)?.parse().ok()?;
+    number.checked_sub(1)
+}
+
 /// Document that is open, with the version of its bytes.
 #[derive(Debug, Clone)]
 pub(super) struct OpenPdf {
@@ -45,11 +51,9 @@ impl OpenPdf {
 
     /// Returns a page by its name.
     pub(super) fn page(&self, name: &str) -> Option<Scan> {
-        let number: u32 = name.strip_prefix(PAGE)?.parse().ok()?;
-        let index = number
-            .checked_sub(1)
-            .filter(|index| *index < self.document.page_count())?;
+        let index = pdf_page_index(name).filter(|index| *index < self.document.page_count())?;
         Some(Scan::Pdf(PdfPage {
+            file: self.name.clone(),
             document: self.document.clone(),
             index,
             version: self.version.clone(),

@@ -28,6 +28,8 @@ pub enum Scan {
 /// Page of a PDF that is open and shared with its other pages.
 #[derive(Debug, Clone)]
 pub struct PdfPage {
+    /// Name of the file, or its place on the disk.
+    pub file: String,
     pub document: Document,
     /// Number from 0.
     pub index: u32,

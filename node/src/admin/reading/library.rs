@@ -80,6 +80,7 @@ impl Library {
             volume: volume.clone(),
             layout: Self::layout(job, volume),
             scans: scans.ok().cloned(),
+            place: None,
         }
     }
 
@@ -96,6 +97,7 @@ impl Library {
             layout: Self::layout(job, volume),
             // The text is made without scans, which need not be in reach.
             scans: None,
+            place: None,
         };
         let (mut key, mut head) = (stored.layout.words(), None);
         for table in [stored.layout.words(), stored.layout.ocr_results()] {

@@ -1,19 +1,18 @@
-//! Searchable PDF: the scans of a volume with their text as an invisible layer.
+//! PDF of pictures: the scans of a volume, page after page.
 
 use std::fs::File;
 use std::io::BufWriter;
-use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use futures::{StreamExt, TryStreamExt, stream};
 use parkhang_models::page::decode::{DecodeLimits, decode_page};
 use parkhang_searchable::{BookInfo, PagePicture, PictureBook, SearchableError, Spacing, Word};
 use parkhang_store::pages::Scan;
 use parkhang_store::storage::ArtifactStore;
 
-use super::document::{PageDocument, VolumeDocument};
-use super::results::StoredVolume;
-use super::scan;
+use super::super::document::{PageDocument, VolumeDocument};
+use super::super::results::StoredVolume;
+use super::super::scan;
 
 type Book = PictureBook<BufWriter<File>>;
 
@@ -22,26 +21,19 @@ type Book = PictureBook<BufWriter<File>>;
 /// # Errors
 ///
 /// If the artifact store cannot be reached, or the file cannot be written.
-pub(super) async fn write_pdf(
+pub(super) async fn write_book(
     store: &dyn ArtifactStore,
     stored: &StoredVolume,
     document: &VolumeDocument,
-    path: &Path,
+    file: File,
 ) -> Result<()> {
-    // Half a PDF would look like a damaged one, so it gets its name when it is whole.
-    let unfinished = path.with_extension("pdf.part");
-    let writing = || format!("cannot write {}", unfinished.display());
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    }
-    let file = File::create(&unfinished).with_context(writing)?;
     let title = stored.volume.to_string();
     let info = BookInfo {
         title: &title,
         producer: concat!("Parkhang ", env!("CARGO_PKG_VERSION")),
         language: language(document),
     };
-    let book = PictureBook::new(BufWriter::new(file), &info).with_context(writing)?;
+    let book = PictureBook::new(BufWriter::new(file), &info)?;
     let scans = stream::iter(&document.pages)
         .map(|page| async move { anyhow::Ok((page, scan::stored_scan(store, stored, page).await?)) })
         .buffered(scan::READS);
@@ -53,10 +45,8 @@ pub(super) async fn write_pdf(
             async move { anyhow::Ok(added.await??) }
         })
         .await?;
-    tokio::task::spawn_blocking(move || book.finish())
-        .await?
-        .with_context(writing)?;
-    std::fs::rename(&unfinished, path).with_context(|| format!("cannot write {}", path.display()))
+    tokio::task::spawn_blocking(move || book.finish()).await??;
+    Ok(())
 }
 
 /// Tag of the language of all pages with text, if it is one.
@@ -104,7 +94,7 @@ fn picture(scan: &[u8]) -> Option<PagePicture<'_>> {
 
 /// Words of a page with their boxes in pixels of a picture of this size, and the numbers of their lines. It has another size than the scan
 /// where it is the straightened page.
-fn words(page: &PageDocument, (width, height): (u32, u32)) -> Vec<(&str, [f32; 4], u32)> {
+pub(super) fn words(page: &PageDocument, (width, height): (u32, u32)) -> Vec<(&str, [f32; 4], u32)> {
     let scale = |side: u32, of: u32| {
         if of == 0 {
             1.0
