@@ -162,7 +162,7 @@ pub async fn file(
     let download = match offer.wanted {
         Wanted::Picture => {
             let view = view(query.unwrap_or_default())?;
-            let stored = state.admin.library.stored(&job, volume).await;
+            let stored = state.admin.library.stored(&job, &task).await;
             return picture(state, &stored, page()?, view).await;
         }
         Wanted::PageXml => {

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
 use parkhang_actors::source::JobManifest;
-use parkhang_core::domain::{JobKey, VolumeId};
+use parkhang_core::domain::{DocumentKey, JobKey, VolumeId};
 use parkhang_state::StateStore;
 use parkhang_store::artifact::{ArtifactLayout, VolumeLayout};
-use parkhang_store::pages::{FolderSource, FoundVolume, PageSource, VolumeKind};
+use parkhang_store::pages::{FolderSource, FoundVolume, PageSource, VolumeKind, source_of};
 use parkhang_store::storage::{ArtifactStore, LocalStore};
 use tracing::warn;
 
@@ -33,6 +33,8 @@ pub struct Results {
 struct Place {
     layout: VolumeLayout,
     scans: Option<PathBuf>,
+    /// PDF in the source of scans, where the volume is not known there by its name.
+    document: Option<DocumentKey>,
 }
 
 /// Volume of a job, with the places of its artifacts and scans.
@@ -71,7 +73,12 @@ impl Results {
             let job = note.jobs.get(&volume).unwrap_or(&note.job);
             let layout = ArtifactLayout::new(note.layout, &JobKey::new(job.as_str())?).volume(&volume);
             let scans = Some(scans);
-            volumes.insert(volume, Place { layout, scans });
+            let place = Place {
+                layout,
+                scans,
+                document: None,
+            };
+            volumes.insert(volume, place);
         }
         Ok(Self {
             name: out.display().to_string(),
@@ -93,7 +100,8 @@ impl Results {
             let manifest = JobManifest::read(&*store, job).await?;
             let mut volumes = Vec::new();
             for shard in 0..manifest.shards {
-                volumes.extend(manifest.volumes(&*store, shard).await?);
+                let of_shard = manifest.volumes(&*store, shard).await?;
+                volumes.extend(of_shard.into_iter().map(|volume| (volume, None)));
             }
             (manifest.params.layout, volumes)
         } else {
@@ -104,21 +112,25 @@ impl Results {
                 .await?
                 .with_context(|| format!("there is no job {job} in {}", database.place))?;
             let tasks = database.store.tasks(known.id).await?;
-            let volumes = tasks.into_iter().map(|task| task.volume).collect();
+            let volumes = tasks
+                .into_iter()
+                .map(|task| (task.volume, task.document))
+                .collect();
             (known.config.layout, volumes)
         };
         let layout = ArtifactLayout::new(layout, job);
-        let place = |volume: &VolumeId| Place {
-            layout: layout.volume(volume),
-            scans: None,
+        let place = |(volume, document): (VolumeId, Option<DocumentKey>)| {
+            let place = Place {
+                layout: layout.volume(&volume),
+                scans: None,
+                document,
+            };
+            (volume, place)
         };
         Ok(Self {
             name: format!("job {job}"),
             store,
-            volumes: volumes
-                .into_iter()
-                .map(|volume| (volume.clone(), place(&volume)))
-                .collect(),
+            volumes: volumes.into_iter().map(place).collect(),
             scans: scans(&loaded.config.pages).await,
         })
     }
@@ -146,7 +158,7 @@ impl Results {
             .map(|(volume, place)| StoredVolume {
                 volume: volume.clone(),
                 layout: place.layout.clone(),
-                scans: self.scans_of(volume, place.scans.as_deref()),
+                scans: self.scans_of(volume, place),
                 place: place.scans.clone(),
             })
             .collect())
@@ -166,14 +178,15 @@ impl Results {
         Ok(())
     }
 
-    fn scans_of(&self, volume: &VolumeId, place: Option<&Path>) -> Option<Arc<dyn PageSource>> {
+    fn scans_of(&self, volume: &VolumeId, place: &Place) -> Option<Arc<dyn PageSource>> {
+        let own = place.scans.as_deref();
         // The scans may have been moved since; the library that they came from may still have them.
-        let Some((place, kind)) = place.and_then(|place| Some((place, VolumeKind::of(place)?))) else {
-            return self.scans.clone();
+        let Some((own, kind)) = own.and_then(|own| Some((own, VolumeKind::of(own)?))) else {
+            return source_of(self.scans.as_ref()?, volume, place.document.as_ref()).ok();
         };
         let found = FoundVolume {
             volume: volume.clone(),
-            place: place.to_owned(),
+            place: own.to_owned(),
             kind,
         };
         Some(Arc::new(FolderSource::new([found])))

@@ -205,6 +205,9 @@ fn pages_that_messages_ask_for_are_read_whatever_dies_over_sqs() {
         let answer: Value = api.get(&path).is(200).json();
         assert_eq!(answer, serde_json::from_slice::<Value>(json).unwrap(), "{path}");
     }
+    // The page of the part, as the console shows it.
+    let picture = api.get("/jobs/filings/volumes/HKEX-11805134@3_99/pages/1/image");
+    assert!(picture.is_ok());
     let absent = api
         .get("/documents/HKEX-11805134/pages/2/ocr-bboxes")
         .is(404)

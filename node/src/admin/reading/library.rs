@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use parkhang_core::domain::{Generation, Job, Position, Task, TaskStatus, VolumeId};
 use parkhang_store::artifact::{ArtifactLayout, VolumeLayout};
-use parkhang_store::pages::PageSource;
+use parkhang_store::pages::{PageSource, source_of};
 use parkhang_store::storage::{ArtifactStore, ObjectMeta};
 use tokio::sync::OnceCell;
 use tracing::warn;
@@ -67,8 +67,9 @@ impl Library {
         ArtifactLayout::new(job.config.layout, &job.key).volume(volume)
     }
 
-    /// Returns the places of a volume's artifacts and scans.
-    pub async fn stored(&self, job: &Job, volume: &VolumeId) -> StoredVolume {
+    /// Returns the places of the artifacts and scans of a task's volume.
+    pub async fn stored(&self, job: &Job, task: &Task) -> StoredVolume {
+        let volume = &task.volume;
         // A source that cannot be opened counts as none, because texts are readable without scans. It is tried again the next time, as what
         // keeps it from being opened may pass.
         let scans = self
@@ -79,7 +80,9 @@ impl Library {
         StoredVolume {
             volume: volume.clone(),
             layout: Self::layout(job, volume),
-            scans: scans.ok().cloned(),
+            scans: scans
+                .ok()
+                .and_then(|scans| source_of(scans, volume, task.document.as_ref()).ok()),
             place: None,
         }
     }
@@ -210,8 +213,8 @@ mod tests {
         ]);
         let (job, task) = (testing::job(), testing::task(1));
         std::fs::remove_file(&intro).unwrap();
-        assert!(library.stored(&job, &task.volume).await.scans.is_none());
+        assert!(library.stored(&job, &task).await.scans.is_none());
         std::fs::write(&intro, "W1-I1 2\n").unwrap();
-        assert!(library.stored(&job, &task.volume).await.scans.is_some());
+        assert!(library.stored(&job, &task).await.scans.is_some());
     }
 }
