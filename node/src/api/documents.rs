@@ -5,7 +5,7 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use parkhang_core::domain::{InvalidName, VolumeId};
-use parkhang_state::postgres::PostgresStore;
+use parkhang_state::PostgresStore;
 use parkhang_store::artifact::VolumeLayout;
 use parkhang_store::storage::ArtifactStore;
 use serde_json::{Value, json};
