@@ -296,7 +296,10 @@ mod tests {
         let found = only("1", vec![volume("HKEX-1")]);
         assert_eq!(found.unwrap(), volume("HKEX-1"));
         let none = only("1", Vec::new()).unwrap_err();
-        assert_eq!((none.word(), none.to_string().as_str()), ("not_found", "no document is called 1"));
+        assert_eq!(
+            (none.word(), none.to_string().as_str()),
+            ("not_found", "no document is called 1")
+        );
         let several = only("1", vec![volume("ASX-1"), volume("HKEX-1")]).unwrap_err();
         assert_eq!(several.word(), "conflict");
         assert_eq!(several.to_string(), "1 may be ASX-1 or HKEX-1: name one of them");

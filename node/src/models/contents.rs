@@ -58,7 +58,10 @@ struct Target<'a> {
 impl Target<'_> {
     fn unpack(&mut self, archive: File) -> Result<()> {
         // Headers and padding are bounded too: each file has less than 3 KiB of them.
-        let most = self.limits.bytes.saturating_add(self.limits.entries as u64 * 4096);
+        let most = self
+            .limits
+            .bytes
+            .saturating_add(self.limits.entries as u64 * 4096);
         let mut archive = Archive::new(MultiGzDecoder::new(archive).take(most));
         for entry in archive.entries()? {
             let mut entry = entry?;
@@ -93,8 +96,8 @@ impl Target<'_> {
                 );
                 self.copy_folder(top, &path)?;
             } else if kind.is_file() {
-                let mut file =
-                    File::open(entry.path()).with_context(|| format!("cannot open {}", entry.path().display()))?;
+                let mut file = File::open(entry.path())
+                    .with_context(|| format!("cannot open {}", entry.path().display()))?;
                 self.add(&path, &mut file)?;
             } else {
                 bail!("{} is neither a file nor a folder", entry.path().display());

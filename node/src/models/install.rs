@@ -158,7 +158,10 @@ mod tests {
 
         let empty = tempfile::tempdir().unwrap();
         let refused = install(empty.path(), folder.path()).unwrap_err();
-        assert!(refused.to_string().contains("orientation, detector, recognizer"), "{refused}");
+        assert!(
+            refused.to_string().contains("orientation, detector, recognizer"),
+            "{refused}"
+        );
         assert_eq!(names(folder.path()), ["print"]);
         assert_eq!(names(&place), ["mine"]);
     }

@@ -158,7 +158,15 @@ fn pdfs_of_a_library_are_read_as_pdfs_are() {
     std::fs::copy(fixture("letter_form.pdf"), library.join("HKEX-7.pdf")).unwrap();
     put_pages(&library.join("W1-I1"), 0, 1);
     let out = folder.path().join("out");
-    let mut command = node(["ocr", "--json", "--limit", "1", "HKEX-7", "W1-I1", "--input-folder"]);
+    let mut command = node([
+        "ocr",
+        "--json",
+        "--limit",
+        "1",
+        "HKEX-7",
+        "W1-I1",
+        "--input-folder",
+    ]);
     command.arg(&library).arg("--out").arg(&out);
     let summary = finish(command).exits(0).json();
     assert_eq!(summary["job"], "ocr, page_ocr");
@@ -178,7 +186,15 @@ fn viewers_get_the_words_of_a_document_by_its_id_at_the_source() {
     let orchestrator = Node::start(&site, "orchestrator", &["127.0.0.1:1"]);
     let api = Api::of(&site, &orchestrator);
     let _worker = Node::start(&site, "cpu,gpu", &[orchestrator.address()]);
-    let create = ["job", "create", JOB, "--pipeline", "page_ocr", "--config", "limit=1"];
+    let create = [
+        "job",
+        "create",
+        JOB,
+        "--pipeline",
+        "page_ocr",
+        "--config",
+        "limit=1",
+    ];
     finish(site.command(create)).exits(0);
     finish(site.command(["job", "status", JOB, "--wait"])).exits(0);
 

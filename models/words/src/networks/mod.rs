@@ -51,7 +51,12 @@ impl Builder<'_> {
     ) -> Result<M::Convolution, WeightsError> {
         let weights = read(self.source)?;
         // In full, whatever the device: these networks were not tried with whole numbers.
-        Ok(M::convolution(weights, shape, Precision::Full, self.device.burn()))
+        Ok(M::convolution(
+            weights,
+            shape,
+            Precision::Full,
+            self.device.burn(),
+        ))
     }
 
     fn convolution<M: FeatureMap>(

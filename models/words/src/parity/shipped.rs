@@ -54,7 +54,11 @@ fn models() -> PrintModels {
 
 /// A picture with values from -1 to 1.
 fn batch(picture: &RgbImage) -> ImageBatch {
-    let channel = |channel: usize| picture.pixels().map(move |pixel| f32::from(pixel[channel]) / 127.5 - 1.0);
+    let channel = |channel: usize| {
+        picture
+            .pixels()
+            .map(move |pixel| f32::from(pixel[channel]) / 127.5 - 1.0)
+    };
     ImageBatch {
         count: 1,
         height: picture.height() as usize,
@@ -86,9 +90,11 @@ fn text_is_found_as_onnxruntime_finds_it() {
     let (width, height) = (page.width() as usize, page.height() as usize);
     let actual = models().detector.probabilities(&batch(&page)).unwrap();
     let Map { step, probabilities } = reference().page;
-    let places = (step / 2..height)
-        .step_by(step)
-        .flat_map(|row| (step / 2..width).step_by(step).map(move |column| row * width + column));
+    let places = (step / 2..height).step_by(step).flat_map(|row| {
+        (step / 2..width)
+            .step_by(step)
+            .map(move |column| row * width + column)
+    });
     let places: Vec<usize> = places.collect();
     assert_eq!(places.len(), probabilities.len());
     for (place, expected) in places.into_iter().zip(probabilities) {
