@@ -205,6 +205,14 @@ fn pages_that_messages_ask_for_are_read_whatever_dies_over_sqs() {
         let answer: Value = api.get(&path).is(200).json();
         assert_eq!(answer, serde_json::from_slice::<Value>(json).unwrap(), "{path}");
     }
+    // As readers ask that know of no collections.
+    api.ask(
+        "GET",
+        "/documents/11805134/pages/3/ocr-bboxes",
+        &[&api.bearer()],
+        "",
+    )
+    .is(200);
     // The page of the part, as the console shows it.
     let picture = api.get("/jobs/filings/volumes/HKEX-11805134@3_99/pages/1/image");
     assert!(picture.is_ok());

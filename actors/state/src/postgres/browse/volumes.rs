@@ -24,6 +24,10 @@ pub(super) const PARTS: &str = "select v.bdrc_w_id, v.bdrc_i_id from volumes v \
          and v.bdrc_i_id collate \"C\" > $2 || '@' and v.bdrc_i_id collate \"C\" < $2 || 'A' \
      order by v.bdrc_i_id collate \"C\" limit $3";
 
+/// Documents of an I id, of which they or parts of them are known, by the index `volumes_by_source`.
+pub(super) const OF_SOURCE: &str = "select v.bdrc_w_id, split_part(v.bdrc_i_id, '@', 1) as bdrc_i_id from volumes v \
+     where split_part(v.bdrc_i_id, '@', 1) = $1 group by 1, 2 order by v.bdrc_w_id collate \"C\" limit $2";
+
 /// Images of a volume, by the primary key.
 pub(super) const IMAGES: &str = "select i.file_name, i.width, i.height, i.mode, i.format, i.compression, i.size, i.error \
      from images i join volumes v on v.id = i.volume_id \
@@ -128,6 +132,20 @@ impl PostgresStore {
         .fetch_optional(&self.pool)
         .await?;
         Ok(row.map(|row| row.0))
+    }
+
+    /// Returns the documents of an I id that are known, whole or in parts, in the order of their W ids.
+    ///
+    /// # Errors
+    ///
+    /// Those of every method, see [`StateError`].
+    pub async fn documents_of_source(&self, i_id: &str, limit: u32) -> Result<Vec<VolumeId>, StateError> {
+        let rows = sqlx::query(OF_SOURCE)
+            .bind(i_id)
+            .bind(i64::from(limit))
+            .fetch_all(&self.pool)
+            .await?;
+        rows.iter().map(|row| Ok(volume_id(row)?)).collect()
     }
 
     /// Returns images of a volume, in their order, from the one at place `from` (0 is the first) on.
