@@ -30,7 +30,7 @@ fn image((height, width): (usize, usize)) -> ImageBatch {
     }
 }
 
-/// The networks with their inputs, each called by its name.
+/// The networks with their inputs.
 struct Networks {
     models: PrintModels,
     page: ImageBatch,
@@ -38,8 +38,15 @@ struct Networks {
     picture: ImageBatch,
 }
 
-/// Names of the networks.
-const NAMES: [&str; 3] = ["detector", "recognizer", "orientation"];
+/// Call of one of the networks.
+type Call = fn(&Networks);
+
+/// Calls of the networks by name.
+const CALLS: [(&str, Call); 3] = [
+    ("detector", Networks::detect),
+    ("recognizer", Networks::recognize),
+    ("orientation", Networks::orient),
+];
 
 impl Networks {
     fn load() -> Self {
@@ -60,28 +67,26 @@ impl Networks {
         }
     }
 
-    fn call(&self, name: &str) {
-        let Self {
-            models,
-            page,
-            line,
-            picture,
-        } = self;
-        match name {
-            "detector" => drop(black_box(models.detector.probabilities(page).expect("an answer"))),
-            "recognizer" => drop(black_box(models.recognizer.frames(line).expect("an answer"))),
-            "orientation" => drop(black_box(
-                models.orientation.probabilities(picture).expect("an answer"),
-            )),
-            name => panic!("{name} is none of {NAMES:?}"),
-        }
+    fn detect(&self) {
+        let answer = self.models.detector.probabilities(&self.page);
+        drop(black_box(answer.expect("an answer")));
+    }
+
+    fn recognize(&self) {
+        let answer = self.models.recognizer.frames(&self.line);
+        drop(black_box(answer.expect("an answer")));
+    }
+
+    fn orient(&self) {
+        let answer = self.models.orientation.probabilities(&self.picture);
+        drop(black_box(answer.expect("an answer")));
     }
 }
 
 fn networks(criterion: &mut Criterion) {
     let networks = Networks::load();
-    for name in NAMES {
-        criterion.bench_function(name, |bencher| bencher.iter(|| networks.call(name)));
+    for (name, call) in CALLS {
+        criterion.bench_function(name, |bencher| bencher.iter(|| call(&networks)));
     }
 }
 
@@ -89,12 +94,13 @@ criterion_group!(benches, networks);
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let [name, times] = &arguments[..]
-        && let Ok(times) = times.parse::<u32>()
-    {
+    let asked = CALLS
+        .iter()
+        .find(|(name, _)| arguments.first().is_some_and(|argument| argument == name));
+    if let (Some((_, call)), Some(times)) = (asked, arguments.get(1)) {
         let networks = Networks::load();
-        for _ in 0..times {
-            networks.call(name);
+        for _ in 0..times.parse::<u32>().expect("a number of calls") {
+            call(&networks);
         }
         return;
     }

@@ -109,9 +109,10 @@ impl Target<'_> {
     /// Copies a file to a path below the folder.
     fn add(&mut self, path: &Path, content: &mut dyn Read) -> Result<()> {
         self.count(path)?;
-        let place = self.folder.join(plain(path)?);
-        let depth = path.components().count();
+        let below = plain(path)?;
+        let depth = below.components().count();
         ensure!(depth <= self.limits.depth, "{} is too deep", path.display());
+        let place = self.folder.join(below);
         let failed = || format!("cannot write {}", place.display());
         if let Some(parent) = place.parent() {
             fs::create_dir_all(parent).with_context(failed)?;

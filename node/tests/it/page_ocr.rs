@@ -171,7 +171,8 @@ fn pdfs_of_a_library_are_read_as_pdfs_are() {
     let summary = finish(command).exits(0).json();
     assert_eq!(summary["job"], "ocr, page_ocr");
     let words: Vec<WordRow> = rows(&out, &layout("HKEX-7").words());
-    assert!(words.iter().any(|word| word.text == "Licence"), "{}", words.len());
+    let found = found(&words, 1, &truth()[0]);
+    assert!(found >= 0.9, "{found:.3} of the words");
 }
 
 /// Rows: 128.
