@@ -31,8 +31,9 @@ pub fn document() -> Value {
             json!({ "get": reading(offer) }),
         );
     }
-    for route in documents::ROUTES {
-        paths.insert(format!("{ROOT}{route}"), documents::description(route));
+    for path in documents::paths() {
+        let description = documents::description(&path);
+        paths.insert(path, description);
     }
     json!({
         "openapi": "3.1.0",

@@ -75,13 +75,13 @@ pub fn router(admin: Admin, tokens: Arc<Tokens>, secure: bool, node: &str) -> Ro
         };
         router.route(&format!("{ROOT}/jobs/{{job}}{}", offer.path), get(handler))
     });
-    let router = documents::ROUTES.iter().fold(router, |router, route| {
+    let router = documents::paths().fold(router, |router, path| {
         let state = state.clone();
         let handler = move |parameters: Named, headers: HeaderMap| async move {
             let place = named(parameters)?.into_iter().collect();
             documents::boxes(&state, &headers, place).await
         };
-        router.route(&format!("{ROOT}{route}"), get(handler))
+        router.route(&path, get(handler))
     });
     let router = table().entries().iter().fold(router, |router, entry| {
         let state = state.clone();

@@ -18,6 +18,10 @@ pub(super) const LIST: &str = "select v.bdrc_w_id, v.bdrc_i_id, v.etag, v.nb_ima
          and ($5::timestamptz is null or v.imported_at >= $5) \
      order by v.bdrc_w_id collate \"C\", v.bdrc_i_id collate \"C\" limit $6";
 
+/// Volumes of an I id, by the index `volumes_by_source`.
+pub(super) const OF_SOURCE: &str = "select v.bdrc_w_id, v.bdrc_i_id from volumes v \
+     where v.bdrc_i_id = $1 order by v.bdrc_w_id collate \"C\" limit $2";
+
 /// Images of a volume, by the primary key.
 pub(super) const IMAGES: &str = "select i.file_name, i.width, i.height, i.mode, i.format, i.compression, i.size, i.error \
      from images i join volumes v on v.id = i.volume_id \
@@ -122,6 +126,20 @@ impl PostgresStore {
         .fetch_optional(&self.pool)
         .await?;
         Ok(row.map(|row| row.0))
+    }
+
+    /// Returns volumes that are known under an I id, in the order of their W ids.
+    ///
+    /// # Errors
+    ///
+    /// Those of every method, see [`StateError`].
+    pub async fn volumes_of_source(&self, i_id: &str, limit: u32) -> Result<Vec<VolumeId>, StateError> {
+        let rows = sqlx::query(OF_SOURCE)
+            .bind(i_id)
+            .bind(i64::from(limit))
+            .fetch_all(&self.pool)
+            .await?;
+        rows.iter().map(|row| Ok(volume_id(row)?)).collect()
     }
 
     /// Returns images of a volume, in their order, from the one at place `from` (0 is the first) on.

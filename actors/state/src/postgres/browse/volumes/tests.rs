@@ -140,6 +140,24 @@ async fn volumes_are_listed_by_name_a_page_at_a_time() {
     assert_eq!(names(&store, about("%")).await, [""; 0]);
 }
 
+/// Rows: 128.
+#[tokio::test]
+async fn volumes_are_found_by_the_id_at_their_source() {
+    let store = store().await;
+    let known = ["HKEX-1", "ASX-1", "HKEX-11", "HKEX-1-2"].map(|volume| import(volume, "aa", 1));
+    store.import_volumes(&known, now()).await.unwrap();
+    for (source, limit, expected) in [
+        ("1", 9, &["ASX-1", "HKEX-1"][..]),
+        ("1", 1, &["ASX-1"]),
+        ("1-2", 9, &["HKEX-1-2"]),
+        ("2", 9, &[]),
+    ] {
+        let found = store.volumes_of_source(source, limit).await.unwrap();
+        let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+        assert_eq!(found, expected, "{source} {limit}");
+    }
+}
+
 /// Gets a volume of a job done by a model that read this version of it, at a time.
 async fn finish(store: &PostgresStore, job: &Job, version: Option<&str>, at: DateTime<Utc>) {
     let mut task = store.tasks(job.id).await.unwrap().remove(0);
@@ -286,6 +304,7 @@ async fn questions_about_volumes_cost_what_they_show() {
     for (statement, parameters, index) in [
         (LIST, "'V22', null, null, null, null, 50", "volumes_by_name"),
         (LIST, "null, 'V7', 'I77', null, null, 50", "volumes_by_name"),
+        (OF_SOURCE, "'I7', 20", "volumes_by_source"),
         (IMAGES, "'V7', 'I7', 0, 50", "images_pkey"),
         (WORK, "'V7', 'I7', 20", "tasks_by_volume"),
         (
