@@ -12,6 +12,7 @@ use crate::device::DeviceArgs;
 use crate::eval::EvalArgs;
 use crate::export::ExportArgs;
 use crate::manual::ManArgs;
+use crate::models::ModelsCommand;
 use crate::ocr::OcrArgs;
 use crate::pages::PagesCommand;
 use crate::repl::ReplArgs;
@@ -60,6 +61,9 @@ pub enum Command {
     /// The self-test compares each device with the processor. The exit status is 1 if one computes other results, or a named one does
     /// not exist.
     Device(DeviceArgs),
+    /// Install models that are not part of the program.
+    #[command(subcommand)]
+    Models(ModelsCommand),
     /// Look at pages of PDFs.
     #[command(subcommand)]
     Pages(PagesCommand),

@@ -27,6 +27,7 @@ mod join;
 mod launcher;
 mod log;
 mod manual;
+mod models;
 mod networks;
 mod ocr;
 mod output;
@@ -106,6 +107,7 @@ fn run(cli: Cli, name: &'static str) -> anyhow::Result<ExitCode> {
             Some(Command::Shards(command)) => shards::run(command).await,
             Some(Command::Simulate(arguments)) => simulate::run(*arguments).await,
             Some(Command::Device(arguments)) => device::run(&arguments),
+            Some(Command::Models(command)) => models::run(command),
             Some(Command::Pages(command)) => pages::run(command).await,
             Some(Command::Config(command)) => config::command::run(command),
             Some(Command::Tls(command)) => tls::command::run(command).map(|()| ExitCode::SUCCESS),

@@ -141,7 +141,7 @@ pub fn load(choice: &ModelChoice, device: &str, threads: NonZeroUsize) -> Result
 }
 
 /// Folder of the models that read print, within the folder of models; also their name.
-const PRINT: &str = "print";
+pub const PRINT: &str = "print";
 
 /// Finds the models that read print: in `folder`, or where they usually are, beside the program.
 ///
@@ -157,22 +157,38 @@ pub fn print_folder(folder: Option<&Path>) -> Result<PathBuf> {
     found.with_context(|| {
         let places: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
         format!(
-            "the models that read print are not in {}: --models-dir or models.dir names the folder that has them in {PRINT}/",
+            "the models that read print are not in {}: --models-dir or models.dir names the folder that has them in {PRINT}/, and `node models install FILE` puts them there",
             places.join(" or ")
         )
     })
 }
 
-/// Folders of models beside the program, as archives and packages lay it out, and that of the source that it was built from.
-fn usual_folders() -> Vec<PathBuf> {
+/// Folder of models of the program: of those beside it the one that is there, or else the first.
+///
+/// # Errors
+///
+/// If the system does not say where the program is.
+pub fn folder_beside_program() -> Result<PathBuf> {
+    let folders = folders_beside_program();
+    let there = folders.iter().find(|folder| folder.is_dir());
+    let folder = there.or(folders.first()).cloned();
+    folder.context("where the program is cannot be found out: --models-dir names the folder of models")
+}
+
+/// Folders of models beside the program, as archives and packages lay it out; none if the system does not say where it is.
+fn folders_beside_program() -> Vec<PathBuf> {
     let program = std::env::current_exe().and_then(|program| program.canonicalize());
-    let beside = program
-        .ok()
-        .and_then(|program| program.parent().map(Path::to_owned));
-    let mut folders: Vec<PathBuf> = beside
+    let program = program.ok();
+    let beside = program.as_deref().and_then(Path::parent);
+    beside
         .iter()
         .flat_map(|beside| [beside.join("models"), beside.join("../share/parkhang/models")])
-        .collect();
+        .collect()
+}
+
+/// Folders of models beside the program, and that of the source that it was built from.
+fn usual_folders() -> Vec<PathBuf> {
+    let mut folders = folders_beside_program();
     folders.push(Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/weights"));
     folders
 }

@@ -1,0 +1,168 @@
+//! Installation of the models that read print.
+
+use std::fs;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use parkhang_models::device::ComputeDevice;
+
+use super::contents::{self, Limits};
+use crate::networks::{self, PRINT};
+
+/// Folders below the top of an archive in which the models may lie.
+const DEPTH: usize = 3;
+
+/// Models in their place.
+#[derive(Debug)]
+pub struct Installed {
+    pub place: PathBuf,
+    /// SHA-256 that identifies them.
+    pub sha256: String,
+}
+
+/// Puts the models that `file` holds into the folder of models, from which a node loads them.
+///
+/// # Errors
+///
+/// If `file` does not hold them, one cannot be opened, or the folder cannot be written. What was there before then stays.
+pub fn install(file: &Path, folder: &Path) -> Result<Installed> {
+    let unwritable = || {
+        format!(
+            "cannot install models in {}: --models-dir names another folder",
+            folder.display()
+        )
+    };
+    fs::create_dir_all(folder).with_context(unwritable)?;
+    // Within the folder itself, so that it takes its place by its name alone.
+    let staging = tempfile::Builder::new().prefix(".models-").tempdir_in(folder);
+    let staging = staging.with_context(unwritable)?;
+    let copied = staging.path().join("new");
+    fs::create_dir(&copied).with_context(unwritable)?;
+    contents::copy(file, &copied, Limits::OF_MODELS)?;
+    let Some(models) = found(&copied, DEPTH)? else {
+        bail!(
+            "{} does not hold the models that read print: the folders {}, each with a model.json",
+            file.display(),
+            parkhang_words::FOLDERS.join(", ")
+        );
+    };
+    let device = ComputeDevice::open(&networks::parse_device("cpu-f32", NonZeroUsize::MIN)?)?;
+    let sha256 = parkhang_words::load(&models, &device)
+        .with_context(|| format!("the models of {}", file.display()))?
+        .sha256;
+    let place = folder.join(PRINT);
+    exchange(&models, &place, &staging.path().join("old"))
+        .with_context(|| format!("cannot put the models at {}", place.display()))?;
+    Ok(Installed { place, sha256 })
+}
+
+/// Folder of the models, at most so many folders below.
+fn found(folder: &Path, depth: usize) -> Result<Option<PathBuf>> {
+    if parkhang_words::is_print_models(folder) {
+        return Ok(Some(folder.to_owned()));
+    }
+    if depth == 0 {
+        return Ok(None);
+    }
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir()
+            && let Some(models) = found(&path, depth - 1)?
+        {
+            return Ok(Some(models));
+        }
+    }
+    Ok(None)
+}
+
+/// Moves `new` to `place`, and what is there to `old`; where that fails, all is as it was.
+fn exchange(new: &Path, place: &Path, old: &Path) -> std::io::Result<()> {
+    let replaces = fs::symlink_metadata(place).is_ok();
+    if replaces {
+        fs::rename(place, old)?;
+    }
+    let moved = fs::rename(new, place);
+    if moved.is_err() && replaces {
+        fs::rename(old, place)?;
+    }
+    moved
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+
+    use super::*;
+
+    fn shipped() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/weights/print")
+    }
+
+    fn archive(of: &Path, under: &str) -> tempfile::NamedTempFile {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let encoder = GzEncoder::new(file.reopen().unwrap(), Compression::fast());
+        let mut builder = tar::Builder::new(encoder);
+        builder.append_dir_all(under, of).unwrap();
+        builder.into_inner().unwrap().finish().unwrap();
+        file
+    }
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).unwrap();
+        entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn models_of_an_archive_and_of_a_folder_are_found_by_nodes() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().join("new/models");
+        let packed = archive(&shipped(), "parkhang-models/print");
+        let installed = install(packed.path(), &folder).unwrap();
+        assert_eq!(networks::print_folder(Some(&folder)).unwrap(), installed.place);
+        fs::write(installed.place.join("stale"), "of the models before").unwrap();
+        let again = install(&shipped(), &folder).unwrap();
+        assert_eq!(again.sha256, installed.sha256);
+        assert_eq!(names(&folder), ["print"]);
+        assert!(!again.place.join("stale").exists());
+        assert!(again.place.join("LICENSE").exists());
+    }
+
+    #[test]
+    fn models_that_cannot_be_opened_leave_those_that_are_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("print");
+        fs::create_dir(&place).unwrap();
+        File::create(place.join("mine")).unwrap();
+
+        let damaged = tempfile::tempdir().unwrap();
+        for name in parkhang_words::FOLDERS {
+            fs::create_dir(damaged.path().join(name)).unwrap();
+            for entry in fs::read_dir(shipped().join(name)).unwrap() {
+                let entry = entry.unwrap();
+                fs::copy(entry.path(), damaged.path().join(name).join(entry.file_name())).unwrap();
+            }
+        }
+        let weights = damaged.path().join("detector/weights.safetensors");
+        let mut bytes = fs::read(&weights).unwrap();
+        let last = bytes.len() - 1;
+        bytes[last] ^= 1;
+        fs::write(&weights, bytes).unwrap();
+        let refused = format!("{:#}", install(damaged.path(), folder.path()).unwrap_err());
+        assert!(refused.contains("weights.safetensors"), "{refused}");
+
+        let empty = tempfile::tempdir().unwrap();
+        let refused = install(empty.path(), folder.path()).unwrap_err();
+        assert!(
+            refused.to_string().contains("orientation, detector, recognizer"),
+            "{refused}"
+        );
+        assert_eq!(names(folder.path()), ["print"]);
+        assert_eq!(names(&place), ["mine"]);
+    }
+}

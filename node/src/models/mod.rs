@@ -1,0 +1,50 @@
+//! `node models`: installation of the models that are not part of the program.
+//!
+//! An archive comes from elsewhere, so it is unpacked beside its place under bounds, every model in it is opened, and only then does it
+//! take the place where nodes look. The room must not know what nodes do with models, only where they look for them.
+
+mod contents;
+mod install;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+
+use crate::networks;
+
+#[derive(Debug, Subcommand)]
+pub enum ModelsCommand {
+    /// Install the models that read print from FILE, an archive (tar.gz) or a folder, for the pipeline page_ocr.
+    ///
+    /// FILE holds the folders orientation, detector and recognizer, at its top or in a folder. Every model is opened before any is put
+    /// in place; models that are there already are replaced. Nodes load them when they start the next time.
+    Install(InstallArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct InstallArgs {
+    /// Archive or folder with the models.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Folder to install them in, as its folder print; by default the one beside the program, where nodes look.
+    #[arg(long, env = "PARKHANG_MODELS__DIR", value_name = "DIR")]
+    pub models_dir: Option<PathBuf>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+///
+/// If FILE does not hold the models, or they cannot be written. What was installed before then stays.
+pub fn run(command: ModelsCommand) -> Result<ExitCode> {
+    let ModelsCommand::Install(arguments) = command;
+    let folder = match arguments.models_dir {
+        Some(folder) => folder,
+        None => networks::folder_beside_program()?,
+    };
+    let installed = install::install(&arguments.file, &folder)?;
+    println!("{} (sha256:{})", installed.place.display(), installed.sha256);
+    Ok(ExitCode::SUCCESS)
+}
