@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
-use futures::StreamExt;
+use futures::{StreamExt, TryStreamExt, stream};
 use parkhang_core::domain::VolumeId;
 use parkhang_store::pages::{
-    BdrcArchive, FolderSource, FoundVolume, PageSource, discover_volumes, folders_left_out, survey,
+    BdrcArchive, FolderSource, FoundVolume, PageSource, PageSourceError, VolumeKind, discover_volumes,
+    folders_left_out, survey,
 };
 
 use super::arguments::OcrArgs;
@@ -22,14 +23,8 @@ const LOOKUPS: usize = 16;
 pub struct InputVolume {
     pub volume: VolumeId,
     pub place: PathBuf,
-}
-
-impl InputVolume {
     /// True for a volume that is a PDF.
-    pub fn is_pdf(&self) -> bool {
-        let extension = self.place.extension();
-        extension.is_some_and(|extension| extension.eq_ignore_ascii_case("pdf"))
-    }
+    pub is_pdf: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -80,6 +75,7 @@ impl Input {
                 .map(|found| InputVolume {
                     volume: found.volume,
                     place: found.place,
+                    is_pdf: found.kind == VolumeKind::Pdf,
                 })
                 .collect(),
             source,
@@ -90,13 +86,19 @@ impl Input {
     async fn in_library(pages: &Pages, names: &[PathBuf]) -> Result<Self> {
         let named: Result<Vec<VolumeId>> = names.iter().map(|name| volume_named(name)).collect();
         let volumes = storage::volumes(pages, Some(named?)).await?;
-        let volumes = volumes.into_iter().map(|volume| InputVolume {
-            place: address(pages, &volume),
-            volume,
+        let source = storage::page_source(pages).await?;
+        let looked_up = stream::iter(volumes).map(async |volume| {
+            let is_pdf = source.is_pdf(&volume).await?;
+            let place = address(pages, &volume, is_pdf);
+            Ok::<_, PageSourceError>(InputVolume {
+                volume,
+                place,
+                is_pdf,
+            })
         });
         Ok(Self {
-            volumes: volumes.collect(),
-            source: storage::page_source(pages).await?,
+            volumes: looked_up.buffered(LOOKUPS).try_collect().await?,
+            source,
             library: Some(pages.clone()),
         })
     }
@@ -123,8 +125,9 @@ fn volume_named(name: &Path) -> Result<VolumeId> {
     })
 }
 
-fn address(pages: &Pages, volume: &VolumeId) -> PathBuf {
+fn address(pages: &Pages, volume: &VolumeId, is_pdf: bool) -> PathBuf {
     let folder = match pages.kind {
+        PagesKind::Folder if is_pdf => format!("{volume}.pdf"),
         PagesKind::Folder => volume.to_string(),
         PagesKind::Bdrc => BdrcArchive::folder(volume),
     };

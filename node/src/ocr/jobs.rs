@@ -26,7 +26,7 @@ pub fn jobs_of(arguments: &OcrArgs, input: Input) -> Result<Vec<RunJob>> {
     let groups: Vec<(&str, Input)> = match &arguments.pipeline {
         Some(pipeline) => vec![(pipeline, input)],
         None => {
-            let (pdfs, others) = divide(input, InputVolume::is_pdf);
+            let (pdfs, others) = divide(input, |volume| volume.is_pdf);
             let groups = [(OCR, others), (PAGE_OCR, pdfs)];
             groups
                 .into_iter()

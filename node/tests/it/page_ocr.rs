@@ -7,6 +7,9 @@ use parkhang_core::domain::{JobKey, VolumeId};
 use parkhang_store::artifact::{ArtifactLayout, PageTextRow, TextVerdict, VolumeLayout, WordRow, WordSource};
 use serde_json::Value;
 
+use crate::api::Api;
+use crate::nodes::{JOB, Node, Site};
+use crate::site::put_pages;
 use crate::support::{Finished, Running, assert_same_files, files, finish, node, rows, sample, workspace};
 
 fn fixture(name: &str) -> PathBuf {
@@ -145,6 +148,80 @@ fn images_and_pdfs_are_two_jobs_of_one_run() {
     for name in ["W0PARKHANG-I0SAMPLE.txt", "pdf-letter_form.txt"] {
         assert!(texts.contains_key(Path::new(name)), "{name}");
     }
+}
+
+#[test]
+fn pdfs_of_a_library_are_read_as_pdfs_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let library = folder.path().join("library");
+    std::fs::create_dir(&library).unwrap();
+    std::fs::copy(fixture("letter_form.pdf"), library.join("HKEX-7.pdf")).unwrap();
+    put_pages(&library.join("W1-I1"), 0, 1);
+    let out = folder.path().join("out");
+    let mut command = node([
+        "ocr",
+        "--json",
+        "--limit",
+        "1",
+        "HKEX-7",
+        "W1-I1",
+        "--input-folder",
+    ]);
+    command.arg(&library).arg("--out").arg(&out);
+    let summary = finish(command).exits(0).json();
+    assert_eq!(summary["job"], "ocr, page_ocr");
+    let words: Vec<WordRow> = rows(&out, &layout("HKEX-7").words());
+    let found = found(&words, 1, &truth()[0]);
+    assert!(found >= 0.9, "{found:.3} of the words");
+}
+
+/// Rows: 128.
+#[test]
+fn viewers_get_the_words_of_a_document_by_its_id_at_the_source() {
+    let site = Site::new();
+    let scans = site.path("scans");
+    std::fs::create_dir(&scans).unwrap();
+    for volume in ["HKEX-7", "HKEX-1", "ASX-1"] {
+        std::fs::copy(fixture("letter_form.pdf"), scans.join(format!("{volume}.pdf"))).unwrap();
+    }
+    let orchestrator = Node::start(&site, "orchestrator", &["127.0.0.1:1"]);
+    let api = Api::of(&site, &orchestrator);
+    let _worker = Node::start(&site, "cpu,gpu", &[orchestrator.address()]);
+    let create = [
+        "job",
+        "create",
+        JOB,
+        "--pipeline",
+        "page_ocr",
+        "--config",
+        "limit=1",
+    ];
+    finish(site.command(create)).exits(0);
+    finish(site.command(["job", "status", JOB, "--wait"])).exits(0);
+
+    let at_top = |document: &str, headers: &[&str]| {
+        let path = format!("/documents/{document}/pages/1/ocr-bboxes");
+        api.ask("GET", &path, headers, "")
+    };
+    let bearer = api.bearer();
+    let found = at_top("7", &[&bearer]).is(200).json();
+    assert_eq!(found["source"], "text_layer");
+    for document in ["HKEX-7", "HKEX/7", "7"] {
+        let path = format!("/documents/{document}/pages/1/ocr-bboxes");
+        assert_eq!(api.get(&path).is(200).json(), found, "{document}");
+    }
+    at_top("7", &[]).refuses(401, "unauthorized");
+    let several = at_top("1", &[&bearer]).refuses(409, "conflict");
+    assert_eq!(several, "1 may be ASX-1 or HKEX-1: name one of them");
+    let none = at_top("9", &[&bearer]).refuses(404, "not_found");
+    assert_eq!(none, "no document is called 9");
+
+    let nodes = api.get("/nodes").is(200).json();
+    let workers = nodes["nodes"].as_array().unwrap().iter();
+    let mut workers = workers.flat_map(|node| node["workers"].as_array().unwrap());
+    let pool = workers.find(|worker| worker["stage"] == "page_ocr").unwrap();
+    let models = pool["models"].as_array().unwrap();
+    assert_eq!((models.len(), &models[0]), (3, &"print".into()), "{models:?}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use super::names::is_image_name;
 use super::pdf::{OpenPdf, OpenPdfs};
 use super::{PageRef, PageSource, PageSourceError, Scan};
-use crate::storage::{ArtifactKey, ArtifactStore, InvalidKey, StorageError};
+use crate::storage::{ArtifactKey, ArtifactStore, InvalidKey, ObjectMeta, StorageError};
 use parkhang_core::domain::{ErrorCategory, VolumeId};
 
 /// Source of volumes in a bucket: the images of a volume lie in the folder `W-I`, or the volume is the PDF `W-I.pdf`.
@@ -29,16 +29,28 @@ impl BucketFolders {
 }
 
 impl BucketFolders {
+    /// Objects of a volume that is a folder; none for one that is a PDF, as a bucket has no folders but those that hold something.
+    async fn listed(&self, volume: &VolumeId) -> Result<Vec<(ArtifactKey, ObjectMeta)>, PageSourceError> {
+        let listed = self.store.list(&Self::folder(volume)?).await;
+        listed.map_err(|error| unreadable(volume, "the list", &error, error.category()))
+    }
+
     /// Opens the PDF of a volume anew.
     async fn pdf(&self, volume: &VolumeId) -> Result<OpenPdf, PageSourceError> {
-        let name = format!("{volume}.pdf");
-        let key = ArtifactKey::new(name.clone()).map_err(|error| no_name(volume, &name, &error))?;
+        let (name, key) = pdf_key(volume)?;
         let bytes = self.store.get(&key).await.map_err(|error| match error {
             StorageError::NotFound { .. } => PageSourceError::NoSuchVolume(volume.clone()),
             error => unreadable(volume, &name, &error, error.category()),
         })?;
         self.pdfs.open(volume, &name, bytes).await
     }
+}
+
+/// Name of the PDF of a volume, and its key.
+fn pdf_key(volume: &VolumeId) -> Result<(String, ArtifactKey), PageSourceError> {
+    let name = format!("{volume}.pdf");
+    let key = ArtifactKey::new(name.clone()).map_err(|error| no_name(volume, &name, &error))?;
+    Ok((name, key))
 }
 
 fn no_name(volume: &VolumeId, page: &str, error: &InvalidKey) -> PageSourceError {
@@ -62,14 +74,11 @@ fn unreadable(
 #[async_trait]
 impl PageSource for BucketFolders {
     async fn pages(&self, volume: &VolumeId) -> Result<Vec<PageRef>, PageSourceError> {
-        let folder = Self::folder(volume)?;
-        let listed = self.store.list(&folder).await;
-        let listed = listed.map_err(|error| unreadable(volume, "the list", &error, error.category()))?;
-        // A bucket has no folders but those that hold something.
+        let listed = self.listed(volume).await?;
         if listed.is_empty() {
             return Ok(self.pdf(volume).await?.pages());
         }
-        let below = folder.as_str().len() + 1;
+        let below = Self::folder(volume)?.as_str().len() + 1;
         let images = listed.iter().filter_map(|(key, meta)| {
             let name = key.as_str().get(below..)?;
             (!name.contains('/') && is_image_name(name)).then(|| PageRef {
@@ -79,6 +88,18 @@ impl PageSource for BucketFolders {
             })
         });
         Ok(images.collect())
+    }
+
+    async fn is_pdf(&self, volume: &VolumeId) -> Result<bool, PageSourceError> {
+        if !self.listed(volume).await?.is_empty() {
+            return Ok(false);
+        }
+        let (name, key) = pdf_key(volume)?;
+        match self.store.head(&key).await {
+            Ok(Some(_)) => Ok(true),
+            Ok(None) => Err(PageSourceError::NoSuchVolume(volume.clone())),
+            Err(error) => Err(unreadable(volume, &name, &error, error.category())),
+        }
     }
 
     async fn read(&self, volume: &VolumeId, page: &PageRef) -> Result<Scan, PageSourceError> {
@@ -123,6 +144,7 @@ mod tests {
             "W1-I1/notes.txt",
             "W1-I1/sub/c.jpg",
             "W1-I10/d.jpg",
+            "W1-I3.pdf",
         ] {
             store
                 .put(&ArtifactKey::new(name).unwrap(), name.into())
@@ -143,7 +165,11 @@ mod tests {
         };
         let error = source.read(&volume, &elsewhere).await.unwrap_err();
         assert!(matches!(error, PageSourceError::NoSuchPage { .. }), "{error}");
+        assert!(!source.is_pdf(&volume).await.unwrap());
+        assert!(source.is_pdf(&VolumeId::new("W1", "I3").unwrap()).await.unwrap());
         let absent = VolumeId::new("W1", "I2").unwrap();
+        let error = source.is_pdf(&absent).await.unwrap_err();
+        assert_eq!(error, PageSourceError::NoSuchVolume(absent.clone()));
         let error = source.pages(&absent).await.unwrap_err();
         assert_eq!(error, PageSourceError::NoSuchVolume(absent));
     }

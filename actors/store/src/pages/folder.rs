@@ -258,6 +258,10 @@ impl PageSource for FolderSource {
         Ok(pages)
     }
 
+    async fn is_pdf(&self, volume: &VolumeId) -> Result<bool, PageSourceError> {
+        Ok(self.place(volume)?.1 == VolumeKind::Pdf)
+    }
+
     async fn read(&self, volume: &VolumeId, page: &PageRef) -> Result<Scan, PageSourceError> {
         let missing = || PageSourceError::NoSuchPage {
             volume: volume.clone(),

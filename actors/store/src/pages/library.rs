@@ -54,6 +54,13 @@ impl PageSource for LibraryFolder {
         }
     }
 
+    async fn is_pdf(&self, volume: &VolumeId) -> Result<bool, PageSourceError> {
+        match self.known().is_pdf(volume).await {
+            Err(PageSourceError::NoSuchVolume(_)) => self.look_again(volume).await?.is_pdf(volume).await,
+            is_pdf => is_pdf,
+        }
+    }
+
     async fn read(&self, volume: &VolumeId, page: &PageRef) -> Result<Scan, PageSourceError> {
         match self.known().read(volume, page).await {
             Err(PageSourceError::NoSuchVolume(_)) => self.look_again(volume).await?.read(volume, page).await,
@@ -82,6 +89,13 @@ mod tests {
         assert_eq!(missing, Err(PageSourceError::NoSuchVolume(id("I2"))));
 
         add("W1-I2");
+        let file = library.root.join("W1-I3.pdf");
+        std::fs::write(file, b"no PDF yet").unwrap();
+        assert!(library.is_pdf(&id("I3")).await.unwrap());
+        assert!(!library.is_pdf(&id("I2")).await.unwrap());
+        let missing = library.is_pdf(&id("I4")).await;
+        assert_eq!(missing, Err(PageSourceError::NoSuchVolume(id("I4"))));
+
         let pages = library.pages(&id("I2")).await.unwrap();
         let scan = library.read(&id("I2"), &pages[0]).await.unwrap();
         assert_eq!(scan.image().unwrap(), "scan");

@@ -99,6 +99,16 @@ pub trait PageSource: Send + Sync + fmt::Debug {
     /// [`PageSourceError`] if the volume is not there or cannot be listed.
     async fn pages(&self, volume: &VolumeId) -> Result<Vec<PageRef>, PageSourceError>;
 
+    /// Tells whether a volume is a PDF; `false` where the source has images only. Reads no page.
+    ///
+    /// # Errors
+    ///
+    /// [`PageSourceError`] if the volume is not there or cannot be looked up.
+    async fn is_pdf(&self, volume: &VolumeId) -> Result<bool, PageSourceError> {
+        let _ = volume;
+        Ok(false)
+    }
+
     /// Reads a page by its name.
     ///
     /// # Errors

@@ -32,7 +32,8 @@ pub struct Create {
     job: Option<JobKey>,
     #[command(flatten)]
     choice: ChoiceArgs,
-    /// Run this pipeline, which is built in or named in the configuration (pipeline.NAME); `docs/stages.md` lists them.
+    /// Run this pipeline for all volumes, also for those that are PDFs; it is built in or named in the configuration (pipeline.NAME),
+    /// and `docs/stages.md` lists them.
     #[arg(long, visible_alias = "op", value_name = "NAME", default_value = OCR)]
     pipeline: String,
     /// Read with this model, and only on nodes that have loaded it: NAME of one that reads lines, or STAGE=NAME; short for
