@@ -1,8 +1,10 @@
 """Compares the time of the networks for print with that of onnxruntime on the published files, one thread each.
 
     pip install onnxruntime numpy
-    cargo build --release -p parkhang-words --example time_print
-    python compare_with_onnxruntime.py TIME_PRINT BUNDLES PUBLISHED [--rounds 5]
+    cargo bench -p parkhang-words --bench networks --no-run
+    python compare_with_onnxruntime.py BENCH PUBLISHED [--rounds 5]
+
+BENCH is the program that cargo has built and named.
 
 Both sides take turns, and the least processor time of each counts, so the ratio holds on a machine that others use as well.
 """
@@ -28,12 +30,12 @@ def of_children():
     return usage.ru_utime + usage.ru_stime
 
 
-def ours(program, bundles, network, times):
+def ours(program, network, times):
     """Processor time of a call: that of many calls less that of none."""
     spent = []
     for count in (0, times):
         begin = of_children()
-        subprocess.run([program, bundles, network, str(count)], check=True)
+        subprocess.run([program, network, str(count)], check=True)
         spent.append(of_children() - begin)
     return (spent[1] - spent[0]) / times
 
@@ -49,7 +51,6 @@ def theirs(session, image, times):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("program")
-    parser.add_argument("bundles")
     parser.add_argument("published", type=Path)
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
@@ -60,7 +61,7 @@ def main():
         places = np.arange(3 * height * width, dtype=np.int64)
         image = (places * 31 % 23 / 11.5 - 1).astype(np.float32).reshape(1, 3, height, width)
         pairs = [
-            (ours(arguments.program, arguments.bundles, network, times), theirs(session, image, times))
+            (ours(arguments.program, network, times), theirs(session, image, times))
             for _ in range(arguments.rounds)
         ]
         own, other = (min(side) for side in zip(*pairs))

@@ -1,4 +1,7 @@
 //! Time of one call of each network for print on one thread of the processor.
+//!
+//! With the arguments `detector|recognizer|orientation TIMES` it calls one of them so often and says nothing, for
+//! `compare_with_onnxruntime.py`, which counts the time of the processor.
 
 #![expect(clippy::expect_used, reason = "a bench has nobody to report an error to")]
 
@@ -6,10 +9,10 @@ use std::hint::black_box;
 use std::num::NonZeroUsize;
 use std::path::Path;
 
-use criterion::{Criterion, criterion_group, criterion_main};
+use criterion::{Criterion, criterion_group};
 use parkhang_kernels::device::{ComputeDevice, DeviceKind, DeviceSpec, Precision};
 use parkhang_words::inference::ImageBatch;
-use parkhang_words::load;
+use parkhang_words::{PrintModels, load};
 
 /// Height and width of the inputs: a page as the detector sees it, a line of usual length, the picture of the classifier.
 const PAGE: (usize, usize) = (960, 736);
@@ -27,28 +30,80 @@ fn image((height, width): (usize, usize)) -> ImageBatch {
     }
 }
 
+/// The networks with their inputs.
+struct Networks {
+    models: PrintModels,
+    page: ImageBatch,
+    line: ImageBatch,
+    picture: ImageBatch,
+}
+
+/// Call of one of the networks.
+type Call = fn(&Networks);
+
+/// Calls of the networks by name.
+const CALLS: [(&str, Call); 3] = [
+    ("detector", Networks::detect),
+    ("recognizer", Networks::recognize),
+    ("orientation", Networks::orient),
+];
+
+impl Networks {
+    fn load() -> Self {
+        let device = ComputeDevice::open(&DeviceSpec {
+            kind: DeviceKind::Cpu,
+            index: 0,
+            threads: NonZeroUsize::MIN,
+            software_renderer: false,
+            precision: Precision::Full,
+        })
+        .expect("a processor");
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../weights/print");
+        Self {
+            models: load(&folder, &device).expect("the models of the repository"),
+            page: image(PAGE),
+            line: image(LINE),
+            picture: image(PICTURE),
+        }
+    }
+
+    fn detect(&self) {
+        let answer = self.models.detector.probabilities(&self.page);
+        drop(black_box(answer.expect("an answer")));
+    }
+
+    fn recognize(&self) {
+        let answer = self.models.recognizer.frames(&self.line);
+        drop(black_box(answer.expect("an answer")));
+    }
+
+    fn orient(&self) {
+        let answer = self.models.orientation.probabilities(&self.picture);
+        drop(black_box(answer.expect("an answer")));
+    }
+}
+
 fn networks(criterion: &mut Criterion) {
-    let device = ComputeDevice::open(&DeviceSpec {
-        kind: DeviceKind::Cpu,
-        index: 0,
-        threads: NonZeroUsize::MIN,
-        software_renderer: false,
-        precision: Precision::Full,
-    })
-    .expect("a processor");
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../weights/print");
-    let models = load(&folder, &device).expect("the models of the repository");
-    let (page, line, picture) = (image(PAGE), image(LINE), image(PICTURE));
-    criterion.bench_function("detector-960x736", |bencher| {
-        bencher.iter(|| black_box(models.detector.probabilities(&page).expect("an answer")));
-    });
-    criterion.bench_function("recognizer-640", |bencher| {
-        bencher.iter(|| black_box(models.recognizer.frames(&line).expect("an answer")));
-    });
-    criterion.bench_function("orientation", |bencher| {
-        bencher.iter(|| black_box(models.orientation.probabilities(&picture).expect("an answer")));
-    });
+    let networks = Networks::load();
+    for (name, call) in CALLS {
+        criterion.bench_function(name, |bencher| bencher.iter(|| call(&networks)));
+    }
 }
 
 criterion_group!(benches, networks);
-criterion_main!(benches);
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let asked = CALLS
+        .iter()
+        .find(|(name, _)| arguments.first().is_some_and(|argument| argument == name));
+    if let (Some((_, call)), Some(times)) = (asked, arguments.get(1)) {
+        let networks = Networks::load();
+        for _ in 0..times.parse::<u32>().expect("a number of calls") {
+            call(&networks);
+        }
+        return;
+    }
+    benches();
+    Criterion::default().configure_from_args().final_summary();
+}

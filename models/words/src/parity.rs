@@ -1,6 +1,8 @@
 //! The networks against vectors that onnxruntime made with the published files, on maps of both kinds. Files and vectors are
 //! read where `PARKHANG_SHARED` names their folder.
 
+mod shipped;
+
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
@@ -11,7 +13,6 @@ use parkhang_models::checkpoint::tensors::WeightTensors;
 use safetensors::SafeTensors;
 
 use crate::import::PrintNetwork;
-use crate::inference::ImageBatch;
 use crate::networks::{Architecture, Builder, Classifier, Detector, Recognizer};
 use crate::page_orientation;
 
@@ -185,26 +186,4 @@ fn the_classifier_computes_what_the_published_file_does() {
 #[test]
 fn the_classifier_computes_the_same_as_tensors() {
     orients::<DeviceMap>();
-}
-
-#[test]
-fn weights_of_16_bits_read_the_same_classes() {
-    let Some(published) = models() else { return };
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../weights/print");
-    let models = crate::load(&folder, &processor()).unwrap();
-    let vectors = Vectors::read(published.join("ppocrv6-rec-small/reference.safetensors"));
-    for line in 0..2 {
-        let (shape, values) = vectors.floats(&format!("x{line}"));
-        let frames = models.recognizer.frames(&ImageBatch {
-            count: shape[0],
-            height: shape[2],
-            width: shape[3],
-            values,
-        });
-        let (_, classes) = vectors.bytes(&format!("classes{line}"));
-        let (classes, _) = classes.as_chunks::<4>();
-        let expected: Vec<u32> = classes.iter().map(|&bytes| u32::from_le_bytes(bytes)).collect();
-        let actual: Vec<u32> = frames.unwrap()[0].iter().map(|frame| frame.class).collect();
-        assert_eq!(actual, expected);
-    }
 }

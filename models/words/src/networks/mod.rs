@@ -43,9 +43,20 @@ pub(crate) struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    fn made<M: FeatureMap>(&self, weights: ConvolutionWeights, shape: Conv2dShape) -> M::Convolution {
+    /// A layer of a shape, of the weights that `read` takes from the source.
+    fn layer<M: FeatureMap>(
+        &mut self,
+        shape: Conv2dShape,
+        read: impl FnOnce(&mut dyn LayerSource) -> Result<ConvolutionWeights, WeightsError>,
+    ) -> Result<M::Convolution, WeightsError> {
+        let weights = read(self.source)?;
         // In full, whatever the device: these networks were not tried with whole numbers.
-        M::convolution(weights, shape, Precision::Full, self.device.burn())
+        Ok(M::convolution(
+            weights,
+            shape,
+            Precision::Full,
+            self.device.burn(),
+        ))
     }
 
     fn convolution<M: FeatureMap>(
@@ -53,8 +64,7 @@ impl Builder<'_> {
         name: &str,
         shape: Conv2dShape,
     ) -> Result<M::Convolution, WeightsError> {
-        let weights = self.source.convolution(name, shape)?;
-        Ok(self.made::<M>(weights, shape))
+        self.layer::<M>(shape, |source| source.convolution(name, shape))
     }
 
     fn normed<M: FeatureMap>(
@@ -62,8 +72,7 @@ impl Builder<'_> {
         name: &str,
         shape: Conv2dShape,
     ) -> Result<M::Convolution, WeightsError> {
-        let weights = self.source.normed(name, shape)?;
-        Ok(self.made::<M>(weights, shape))
+        self.layer::<M>(shape, |source| source.normed(name, shape))
     }
 
     fn linear<M: FeatureMap>(
@@ -72,8 +81,8 @@ impl Builder<'_> {
         inputs: usize,
         outputs: usize,
     ) -> Result<M::Convolution, WeightsError> {
-        let weights = self.source.linear(name, inputs, outputs)?;
-        Ok(self.made::<M>(weights, Conv2dShape::pointwise(inputs, outputs)))
+        let shape = Conv2dShape::pointwise(inputs, outputs);
+        self.layer::<M>(shape, |source| source.linear(name, inputs, outputs))
     }
 
     /// A linear layer whose input is multiplied with `factor` before.
@@ -84,11 +93,13 @@ impl Builder<'_> {
         outputs: usize,
         factor: f32,
     ) -> Result<M::Convolution, WeightsError> {
-        let mut weights = self.source.linear(name, inputs, outputs)?;
-        for value in &mut weights.weight {
-            *value *= factor;
-        }
-        Ok(self.made::<M>(weights, Conv2dShape::pointwise(inputs, outputs)))
+        self.layer::<M>(Conv2dShape::pointwise(inputs, outputs), |source| {
+            let mut weights = source.linear(name, inputs, outputs)?;
+            for value in &mut weights.weight {
+                *value *= factor;
+            }
+            Ok(weights)
+        })
     }
 
     /// A convolution of single pixels, times `factor`.
@@ -100,11 +111,13 @@ impl Builder<'_> {
         factor: f32,
     ) -> Result<M::Convolution, WeightsError> {
         let shape = Conv2dShape::pointwise(inputs, outputs);
-        let mut weights = self.source.convolution(name, shape)?;
-        for value in weights.weight.iter_mut().chain(&mut weights.bias) {
-            *value *= factor;
-        }
-        Ok(self.made::<M>(weights, shape))
+        self.layer::<M>(shape, |source| {
+            let mut weights = source.convolution(name, shape)?;
+            for value in weights.weight.iter_mut().chain(&mut weights.bias) {
+                *value *= factor;
+            }
+            Ok(weights)
+        })
     }
 
     /// A transposed convolution with kernel and stride 2, as a convolution of single pixels to the channels of four, which
@@ -115,18 +128,21 @@ impl Builder<'_> {
         inputs: usize,
         outputs: usize,
     ) -> Result<M::Convolution, WeightsError> {
-        let stored = self.source.transposed(name, inputs, outputs)?;
-        let weight = (0..4)
-            .flat_map(|pixel| (0..outputs).map(move |output| (pixel, output)))
-            .flat_map(|(pixel, output)| (0..inputs).map(move |input| (input * outputs + output) * 4 + pixel))
-            .map(|place| stored.weight[place])
-            .collect();
-        let weights = ConvolutionWeights {
-            weight,
-            bias: stored.bias.repeat(4),
-            of_zero: stored.of_zero.repeat(4),
-        };
-        Ok(self.made::<M>(weights, Conv2dShape::pointwise(inputs, 4 * outputs)))
+        self.layer::<M>(Conv2dShape::pointwise(inputs, 4 * outputs), |source| {
+            let stored = source.transposed(name, inputs, outputs)?;
+            let weight = (0..4)
+                .flat_map(|pixel| (0..outputs).map(move |output| (pixel, output)))
+                .flat_map(|(pixel, output)| {
+                    (0..inputs).map(move |input| (input * outputs + output) * 4 + pixel)
+                })
+                .map(|place| stored.weight[place])
+                .collect();
+            Ok(ConvolutionWeights {
+                weight,
+                bias: stored.bias.repeat(4),
+                of_zero: stored.of_zero.repeat(4),
+            })
+        })
     }
 }
 
