@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use parkhang_models::page::decode::probe_page;
-use parkhang_pdf::{PageText as TextOfPage, Rect, VerdictKind};
+use parkhang_pdf::{PageText as TextOfPage, Rect};
 use serde_json::Map;
 
 use super::info::StageInfo;
@@ -142,12 +142,7 @@ fn fill(row: PageTextRow, scan: &Scan) -> Result<PageTextRow, (ErrorCategory, St
         height: size.height,
         rotation: i32::from(size.rotation),
         dpi: parkhang_pdf::DEFAULT_DPI,
-        verdict: match verdict.kind {
-            VerdictKind::Good => TextVerdict::Good,
-            VerdictKind::None => TextVerdict::None,
-            VerdictKind::Broken => TextVerdict::Broken,
-            VerdictKind::Blank => TextVerdict::Blank,
-        },
+        verdict: verdict.kind.into(),
         score: verdict.score,
         reason: verdict.reason.to_string(),
         words: words

@@ -46,7 +46,10 @@ pub use nodes::NodeSnapshot;
 pub use outbox::{Outbox, Outgoing};
 #[cfg(any(test, feature = "testing"))]
 pub use postgres::testing::with_clock_ahead;
-pub use postgres::{CommandChanges, JobChanges, Leadership, LeadershipTimings, PostgresStore, WorkChanges};
+pub use postgres::{
+    CommandChanges, FilingsError, FilingsTable, JobChanges, Leadership, LeadershipTimings, PostgresStore,
+    UnfitFilings, WorkChanges,
+};
 pub use rerun::{RerunPreview, RerunResult, Sample};
 pub use statistics::{DURATION_BOUNDS_S, JobTaskCount, Paces, StageStatistics};
 pub use store::{ClaimRequest, StateStore};

@@ -31,7 +31,7 @@ use crate::networks::ModelChoice;
 use crate::storage;
 
 pub use arguments::OcrArgs;
-pub use input::Input;
+pub use input::{Input, InputVolume};
 pub use session::{Session, SessionOptions};
 pub use summary::FailedPage;
 

@@ -1,68 +1,80 @@
-//! Report about pages, as a table and as JSON lines.
+//! Report about pages, as a table or as JSON lines.
 
-use std::fmt::Display;
-use std::path::Path;
+use std::io::Write;
 
-use parkhang_pdf::Verdict;
+use anyhow::Result;
 use serde_json::json;
 
+use super::filing::Place;
+use super::judge::PageVerdict;
 use crate::admin::text::table;
 
 /// Number of columns, none of which is aligned to the right.
 const COLUMNS: usize = 5;
 
-/// Verdict about a page of a file.
+/// Writer of verdicts on standard output: a line of JSON for each page as it is judged, or tables.
 #[derive(Debug)]
-pub struct Finding {
-    pub file: String,
-    /// Number from 1.
-    pub page: u32,
-    pub verdict: Verdict,
-}
-
-/// Verdicts about pages, and what cannot be read.
-#[derive(Debug, Default)]
 pub struct Report {
-    pub findings: Vec<Finding>,
-    pub failures: Vec<String>,
+    json: bool,
+    rows: Vec<[String; COLUMNS]>,
 }
 
 impl Report {
-    /// Adds a file, or a page of it, that cannot be read.
-    pub fn failed(&mut self, file: &Path, error: &(impl Display + ?Sized)) {
-        let (file, error) = (file.display().to_string(), error.to_string());
-        self.failures.push(if error.contains(&file) {
-            error
-        } else {
-            format!("{file}: {error}")
-        });
+    pub fn new(json: bool) -> Self {
+        let rows = Vec::new();
+        Self { json, rows }
     }
 
-    pub fn json_lines(&self) -> serde_json::Result<Vec<String>> {
-        self.findings
-            .iter()
-            .map(|found| {
-                serde_json::to_string(&json!({
-                    "file": found.file,
-                    "page": found.page,
-                    "verdict": found.verdict.kind,
-                    "score": found.verdict.score,
-                    "reason": found.verdict.reason.as_str(),
-                }))
-            })
-            .collect()
+    /// Adds the pages of a PDF.
+    ///
+    /// # Errors
+    ///
+    /// If standard output cannot be written.
+    pub fn add(&mut self, place: &Place, pages: &[PageVerdict]) -> Result<()> {
+        let file = place.to_string();
+        if !self.json {
+            self.rows.extend(pages.iter().map(|found| row(&file, found)));
+            return Ok(());
+        }
+        let mut out = std::io::stdout().lock();
+        for found in pages {
+            writeln!(out, "{}", line(&file, found)?)?;
+        }
+        Ok(out.flush()?)
     }
 
-    pub fn table(&self) -> String {
-        let rows = self.findings.iter().map(|found| {
-            [
-                found.file.clone(),
-                found.page.to_string(),
-                found.verdict.kind.to_string(),
-                format!("{:.2}", found.verdict.score),
-                found.verdict.reason.to_string(),
-            ]
-        });
-        table(["file", "page", "verdict", "score", "reason"], rows, COLUMNS)
+    /// Prints the table of the pages that were added since the last one.
+    ///
+    /// # Errors
+    ///
+    /// If standard output cannot be written.
+    pub fn end_table(&mut self) -> Result<()> {
+        if self.json {
+            return Ok(());
+        }
+        let rows = std::mem::take(&mut self.rows);
+        let header = ["file", "page", "verdict", "score", "reason"];
+        writeln!(std::io::stdout().lock(), "{}", table(header, rows, COLUMNS))?;
+        Ok(())
     }
+}
+
+fn line(file: &str, found: &PageVerdict) -> serde_json::Result<String> {
+    serde_json::to_string(&json!({
+        "file": file,
+        "page": found.page,
+        "verdict": found.verdict.kind,
+        "score": found.verdict.score,
+        "reason": found.verdict.reason.as_str(),
+    }))
+}
+
+fn row(file: &str, found: &PageVerdict) -> [String; COLUMNS] {
+    [
+        file.to_owned(),
+        found.page.to_string(),
+        found.verdict.kind.to_string(),
+        format!("{:.2}", found.verdict.score),
+        found.verdict.reason.to_string(),
+    ]
 }

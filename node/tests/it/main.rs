@@ -17,6 +17,7 @@ mod commands;
 mod databases;
 mod deploy;
 mod exports;
+mod filings;
 mod first_design;
 mod generations;
 mod idle;

@@ -25,6 +25,7 @@ mod commit;
 mod database;
 mod deletion;
 mod error;
+mod filings;
 mod import;
 mod inbox;
 mod jobs;
@@ -52,6 +53,7 @@ use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 
 pub use changes::{CommandChanges, JobChanges, WorkChanges};
 pub(super) use database::{create_database, has_database};
+pub use filings::{FilingsError, FilingsTable, UnfitFilings};
 pub use leadership::{Leadership, LeadershipTimings};
 
 use super::{

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, ListArray, StringArray, StructArray};
 use arrow_schema::{ArrowError, DataType, Field, Fields};
+use parkhang_pdf::VerdictKind;
 
 use super::columns::{ColumnError, ColumnValue, downcast, refuse_nulls};
 use super::nested::{list, list_of};
@@ -64,6 +65,17 @@ impl TextVerdict {
         match self {
             Self::None | Self::Broken => true,
             Self::Good | Self::Blank => false,
+        }
+    }
+}
+
+impl From<VerdictKind> for TextVerdict {
+    fn from(kind: VerdictKind) -> Self {
+        match kind {
+            VerdictKind::Good => Self::Good,
+            VerdictKind::None => Self::None,
+            VerdictKind::Broken => Self::Broken,
+            VerdictKind::Blank => Self::Blank,
         }
     }
 }
