@@ -9,8 +9,10 @@ use image::RgbImage;
 use crate::frame::Frame;
 use crate::geometry::PageSize;
 use crate::guard::{Watch, guarded};
+use crate::limits::within;
 use crate::page_text::PageText;
 use crate::pixels::PagePixels;
+use crate::weight::{Checked, check_file, check_page};
 use crate::{Limits, PdfError, content, pixels, text, verdict};
 
 /// Document that was opened. Clones share it, also between threads.
@@ -24,6 +26,8 @@ struct Inner {
     pdf: Pdf,
     pages: u32,
     limits: Limits,
+    /// Objects that a page may use without being looked at again.
+    checked: Checked,
 }
 
 impl fmt::Debug for Document {
@@ -47,6 +51,7 @@ impl Document {
         let password = password.unwrap_or_default().to_owned();
         let own = limits.clone();
         guarded(limits.open_time, move |_| {
+            check_file(&bytes, &own)?;
             let pdf = load(bytes.clone(), &password)?;
             let pages = pdf.pages().len() as u64;
             within("the number of its pages", pages, u64::from(own.max_pages))?;
@@ -58,6 +63,7 @@ impl Document {
                 bytes,
                 pdf,
                 limits: own,
+                checked: Checked::default(),
             };
             Ok(Self {
                 inner: Arc::new(inner),
@@ -118,7 +124,7 @@ impl Document {
     pub fn picture(&self, index: u32, max_side: u16) -> Result<RgbImage, PdfError> {
         self.ask(index, move |page, limits, watch| {
             let content = content::survey(page, limits, watch)?;
-            pixels::picture(page, &content, max_side)
+            pixels::picture(page, &content, max_side, limits)
         })
     }
 
@@ -139,17 +145,10 @@ impl Document {
                 pages: document.inner.pages,
             };
             let page = pages.get(index as usize).ok_or(missing)?;
+            check_page(page, &document.inner.limits, &document.inner.checked)?;
             question(page, &document.inner.limits, watch)
         })
     }
-}
-
-/// Returns an error if `value` is over the limit.
-pub(crate) fn within(what: &'static str, value: u64, limit: u64) -> Result<(), PdfError> {
-    if value > limit {
-        return Err(PdfError::TooLarge { what, value, limit });
-    }
-    Ok(())
 }
 
 fn load(bytes: Bytes, password: &str) -> Result<Pdf, PdfError> {

@@ -15,6 +15,7 @@ mod page_text;
 mod pixels;
 mod text;
 mod verdict;
+mod weight;
 
 pub use document::Document;
 pub use error::PdfError;

@@ -91,10 +91,16 @@ pub(crate) fn of(
 }
 
 /// Renders a page in colour.
-pub(crate) fn picture(page: &Page<'_>, content: &Content, max_side: u16) -> Result<RgbImage, PdfError> {
+pub(crate) fn picture(
+    page: &Page<'_>,
+    content: &Content,
+    max_side: u16,
+    limits: &Limits,
+) -> Result<RgbImage, PdfError> {
     let size = content.frame.size;
     let longest = f64::from(size.width.max(size.height)).max(1.0);
-    let scale = (f64::from(max_side) / longest).min(DEFAULT_DPI as f64 / INCH);
+    let wanted = (f64::from(max_side) / longest).min(DEFAULT_DPI as f64 / INCH);
+    let (scale, _) = scale(content, wanted, limits.max_rendered_pixels as f64);
     let pixmap = rendered(page, content, scale);
     let (width, height) = (u32::from(pixmap.width()), u32::from(pixmap.height()));
     Ok(RgbImage::from_fn(width, height, |x, y| {

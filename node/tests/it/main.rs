@@ -34,6 +34,7 @@ mod queues;
 mod repeated;
 mod repl;
 mod sample;
+mod searchable;
 mod shut_out;
 mod site;
 mod sources;

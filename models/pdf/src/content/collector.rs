@@ -6,7 +6,7 @@ use hayro_interpret::{
 use kurbo::{Affine, BezPath, PathEl, Point, Rect, Shape};
 
 use super::fonts::{Fonts, Heights};
-use super::{Content, Glyph, Picture};
+use super::{Content, Glyph, Picture, work};
 use crate::frame::Frame;
 use crate::guard::Watch;
 use crate::{Limits, PdfError};
@@ -24,9 +24,15 @@ const STEPS: usize = 64;
 pub(super) struct Collector<'w> {
     content: Content,
     fonts: Fonts,
-    objects: usize,
+    /// Cost of what was drawn so far, and the looks at the clock.
+    work: f64,
+    steps: usize,
     max_objects: usize,
+    /// Pixels of the pictures so far.
+    pixels: u64,
     max_pixels: u64,
+    /// Depth within tiles and masks, of which only the cost is noted.
+    nested: usize,
     watch: &'w Watch,
 }
 
@@ -43,9 +49,12 @@ impl<'w> Collector<'w> {
                 composed: false,
             },
             fonts: Fonts::default(),
-            objects: 0,
+            work: 0.0,
+            steps: 0,
             max_objects: limits.max_objects,
+            pixels: 0,
             max_pixels: limits.max_picture_pixels,
+            nested: 0,
             watch,
         }
     }
@@ -57,19 +66,52 @@ impl<'w> Collector<'w> {
         }
     }
 
-    /// Counts something that is drawn. The library has no way to be told to stop, so what is too much unwinds.
-    fn count(&mut self) {
-        self.objects += 1;
-        if self.objects > self.max_objects {
+    /// Counts something that is drawn, by its cost. The library has no way to be told to stop, so what is too much unwinds.
+    fn count(&mut self, cost: f64) {
+        self.work += cost;
+        if self.work > self.max_objects as f64 {
             Watch::stop(PdfError::TooLarge {
-                what: "the number of things on the page",
-                value: self.objects as u64,
+                what: "the number of things on the page, by what they cost,",
+                value: self.work as u64,
                 limit: self.max_objects as u64,
             });
         }
-        if self.objects.is_multiple_of(STEPS) {
+        self.steps += 1;
+        if self.steps.is_multiple_of(STEPS) {
             self.watch.check();
         }
+    }
+
+    /// Counts pixels that are decoded for the page.
+    fn count_pixels(&mut self, pixels: u64) {
+        self.pixels = self.pixels.saturating_add(pixels);
+        if self.pixels > self.max_pixels {
+            Watch::stop(PdfError::TooLarge {
+                what: "the number of pixels of the pictures on the page",
+                value: self.pixels,
+                limit: self.max_pixels,
+            });
+        }
+    }
+
+    /// Counts what a paint costs beside the mark itself: tiles are drawn for each mark.
+    fn count_paint<'a>(&mut self, paint: &Paint<'a>) {
+        let Some(tiling) = work::tiling(paint) else { return };
+        let tiles = work::tiles(tiling);
+        self.count(tiles);
+        let before = self.work;
+        self.nested += 1;
+        // A tile whose content cannot be decoded draws nothing.
+        let _ = tiling.interpret(self, Affine::IDENTITY, false);
+        self.nested -= 1;
+        self.count((tiles - 1.0) * (self.work - before));
+    }
+
+    fn count_mask(&mut self, mask: &SoftMask<'_>) {
+        self.count(work::GROUP);
+        self.nested += 1;
+        mask.interpret(self);
+        self.nested -= 1;
     }
 
     fn glyph(
@@ -132,24 +174,34 @@ impl<'w> Collector<'w> {
 
 impl<'a> Device<'a> for Collector<'_> {
     fn draw_path(&mut self, path: &BezPath, props: DrawProps<'a>, mode: &DrawMode) {
-        self.count();
-        if matches!(mode, DrawMode::Invisible) {
+        let bounds = props.transform.transform_rect_bbox(path.bounding_box());
+        self.count(work::of_mark(bounds, self.content.page_rect()) + work::of_dashes(path, mode));
+        self.count_paint(&props.paint);
+        if let Some(mask) = &props.soft_mask {
+            self.count_mask(mask);
+        }
+        if matches!(mode, DrawMode::Invisible) || self.nested > 0 {
             return;
         }
         let curves = path
             .elements()
             .iter()
             .any(|element| matches!(element, PathEl::CurveTo(..) | PathEl::QuadTo(..)));
-        let bounds = props.transform.transform_rect_bbox(path.bounding_box());
         self.mark(bounds, curves, &props);
     }
 
-    fn push_clip_path(&mut self, _: &ClipPath) {
-        self.count();
+    fn push_clip_path(&mut self, clip: &ClipPath) {
+        self.count(work::of_mark(clip.path.bounding_box(), self.content.page_rect()));
     }
 
     fn push_transparency_group(&mut self, opacity: f32, mask: Option<SoftMask<'a>>, blend: BlendMode) {
-        self.count();
+        self.count(work::GROUP);
+        if let Some(mask) = &mask {
+            self.count_mask(mask);
+        }
+        if self.nested > 0 {
+            return;
+        }
         if opacity < 1.0 || mask.is_some() || blend != BlendMode::Normal {
             self.content.composed = true;
         }
@@ -161,11 +213,16 @@ impl<'a> Device<'a> for Collector<'_> {
             hayro_interpret::hayro_cmap::WritingMode::Vertical
         );
         let visible = !matches!(mode, DrawMode::Invisible);
+        self.count_paint(&props.paint);
+        if self.nested > 0 {
+            self.count(run.glyphs().len() as f64);
+            return;
+        }
         let Some(font) = self.fonts.of(run.glyphs()) else {
             return;
         };
         for glyph in run.glyphs() {
-            self.count();
+            self.count(1.0);
             self.glyph(
                 glyph,
                 props.transform * glyph.transform(),
@@ -177,16 +234,12 @@ impl<'a> Device<'a> for Collector<'_> {
     }
 
     fn draw_image(&mut self, image: Image<'a, '_>, props: ImageDrawProps<'a>) {
-        self.count();
-        let (width, height) = (image.width(), image.height());
-        let pixels = u64::from(width) * u64::from(height);
-        if pixels > self.max_pixels {
-            Watch::stop(PdfError::TooLarge {
-                what: "the number of pixels of a picture",
-                value: pixels,
-                limit: self.max_pixels,
-            });
+        self.count(1.0);
+        self.count_pixels(work::pixels(&image));
+        if self.nested > 0 {
+            return;
         }
+        let (width, height) = (image.width(), image.height());
         let corners = Rect::new(0.0, 0.0, f64::from(width), f64::from(height));
         let place = props
             .transform

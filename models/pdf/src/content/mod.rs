@@ -3,6 +3,7 @@
 
 mod collector;
 mod fonts;
+mod work;
 
 use hayro_interpret::{Context, InterpreterCache, InterpreterSettings, interpret_page};
 use hayro_syntax::page::Page;

@@ -41,7 +41,11 @@ pub(super) async fn write_pdf(
     if let Err(error) = written {
         // What it holds so far is of no use; that it cannot be removed is less than the reason why it is none.
         let _ = std::fs::remove_file(&unfinished);
-        return Err(error).with_context(writing);
+        return if error.is::<OriginalError>() {
+            Err(error)
+        } else {
+            Err(error).with_context(writing)
+        };
     }
     std::fs::rename(&unfinished, path).with_context(|| format!("cannot write {}", path.display()))
 }

@@ -1,0 +1,269 @@
+//! Streams that a page uses, by whatever way it refers to them.
+
+use std::collections::HashSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use hayro_syntax::Filter;
+use hayro_syntax::object::{Array, Dict, MaybeRef, Object, ObjectIdentifier, Stream};
+use hayro_syntax::page::Page;
+use parkhang_cv::decode::probe_page;
+
+use super::filters::{Decoded, decoded, is_light};
+use crate::limits::within;
+use crate::{Limits, PdfError};
+
+/// Keys that lead away from what a page draws.
+const ELSEWHERE: [&[u8]; 8] = [
+    b"Parent",
+    b"P",
+    b"Popup",
+    b"Dest",
+    b"A",
+    b"AA",
+    b"Metadata",
+    b"PieceInfo",
+];
+
+/// Objects of a document that were looked at and are not too heavy.
+#[derive(Debug, Default)]
+pub(crate) struct Checked(Mutex<HashSet<(u32, i32)>>);
+
+/// Checks what drawing a page would decode.
+///
+/// # Errors
+///
+/// [`PdfError::TooLarge`].
+pub(crate) fn check_page(page: &Page<'_>, limits: &Limits, checked: &Checked) -> Result<(), PdfError> {
+    check_contents(page, limits)?;
+    let mut walk = Walk {
+        checked,
+        new: HashSet::new(),
+        queue: Vec::new(),
+    };
+    let resources = page.resources();
+    for dict in [
+        &resources.ext_g_states,
+        &resources.fonts,
+        &resources.color_spaces,
+        &resources.x_objects,
+        &resources.patterns,
+        &resources.shadings,
+    ] {
+        walk.queue.push(Object::Dict(dict.clone()));
+    }
+    if let Some(annotations) = page.raw().get::<Array<'_>>(b"Annots".as_slice()) {
+        let appearances = annotations
+            .iter::<Dict<'_>>()
+            .filter_map(|annotation| annotation.get::<Object<'_>>(b"AP".as_slice()));
+        walk.queue.extend(appearances);
+    }
+    let mut looked = 0;
+    while let Some(object) = walk.queue.pop() {
+        looked += 1;
+        within("the number of its objects", looked, limits.max_objects as u64)?;
+        match &object {
+            Object::Stream(stream) => {
+                check_stream(stream, limits)?;
+                walk.follow_dict(stream.dict(), page);
+            }
+            Object::Dict(dict) => walk.follow_dict(dict, page),
+            Object::Array(array) => {
+                for item in array.raw_iter() {
+                    walk.follow(item, page);
+                }
+            }
+            _ => {}
+        }
+    }
+    checked.lock().extend(walk.new);
+    Ok(())
+}
+
+impl Checked {
+    fn lock(&self) -> MutexGuard<'_, HashSet<(u32, i32)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+struct Walk<'a, 'c> {
+    checked: &'c Checked,
+    new: HashSet<(u32, i32)>,
+    queue: Vec<Object<'a>>,
+}
+
+impl<'a> Walk<'a, '_> {
+    fn follow_dict(&mut self, dict: &Dict<'a>, page: &Page<'a>) {
+        for (key, value) in dict.entries() {
+            if !ELSEWHERE.contains(&key.as_ref()) {
+                self.follow(value, page);
+            }
+        }
+    }
+
+    fn follow(&mut self, value: MaybeRef<Object<'a>>, page: &Page<'a>) {
+        let object = match value {
+            MaybeRef::NotRef(object) => object,
+            MaybeRef::Ref(reference) => {
+                let id = ObjectIdentifier::from(reference);
+                let name = (id.obj_number, id.gen_number);
+                if !self.new.insert(name) || self.checked.lock().contains(&name) {
+                    return;
+                }
+                match page.xref().get::<Object<'a>>(id) {
+                    Some(object) => object,
+                    None => return,
+                }
+            }
+        };
+        if matches!(object, Object::Dict(_) | Object::Array(_) | Object::Stream(_)) {
+            self.queue.push(object);
+        }
+    }
+}
+
+/// Checks the content of a page, in which a stream may stand many times.
+fn check_contents(page: &Page<'_>, limits: &Limits) -> Result<(), PdfError> {
+    let what = "the content of the page in bytes";
+    let mut sum = 0;
+    let mut add = |stream: &Stream<'_>| {
+        let length = match decoded(stream.raw_data(), &stream.filters(), limits.max_stream_bytes) {
+            Decoded::Bytes(bytes) => bytes.len() as u64,
+            Decoded::Length(length) => length,
+        };
+        sum += length;
+        within(what, sum, limits.max_stream_bytes)
+    };
+    match page.raw().get::<Object<'_>>(b"Contents".as_slice()) {
+        Some(Object::Stream(stream)) => add(&stream),
+        Some(Object::Array(array)) => {
+            within(
+                "the number of its contents",
+                array.raw_iter().count() as u64,
+                limits.max_contents,
+            )?;
+            array.iter::<Stream<'_>>().try_for_each(|stream| add(&stream))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_stream(stream: &Stream<'_>, limits: &Limits) -> Result<(), PdfError> {
+    let dict = stream.dict();
+    let side = |long: &[u8], short: &[u8]| dict.get::<u32>(long).or_else(|| dict.get::<u32>(short));
+    let sides = side(b"Width", b"W").zip(side(b"Height", b"H"));
+    let filters = stream.filters();
+    let (what, limit) = match sides {
+        Some(_) => ("a picture in bytes", limits.max_picture_bytes),
+        None => ("a stream in bytes", limits.max_stream_bytes),
+    };
+    let pixels = |width: u32, height: u32| {
+        within(
+            "the number of pixels of a picture",
+            u64::from(width) * u64::from(height),
+            limits.max_picture_pixels,
+        )
+    };
+    let raw = stream.raw_data();
+    if is_light(&raw, &filters, limit) {
+        return Ok(());
+    }
+    let data = match decoded(raw, &filters, limit) {
+        Decoded::Length(length) => return within(what, length, limit),
+        Decoded::Bytes(bytes) => bytes,
+    };
+    within(what, data.len() as u64, limit)?;
+    match filters.last() {
+        Some(Filter::DctDecode) => match probe_page(&data) {
+            Ok(header) => pixels(header.width, header.height),
+            // What has no header has no pixels.
+            Err(_) => Ok(()),
+        },
+        Some(Filter::JpxDecode) => match jpx_sides(&data) {
+            Some((width, height)) => pixels(width, height),
+            None => Ok(()),
+        },
+        Some(Filter::Jbig2Decode) => jbig2_sides(&data)
+            .into_iter()
+            .try_for_each(|(width, height)| pixels(width, height)),
+        Some(Filter::CcittFaxDecode) => {
+            let parameters = dict
+                .get::<Dict<'_>>(b"DecodeParms".as_slice())
+                .or_else(|| dict.get::<Dict<'_>>(b"DP".as_slice()))
+                .or_else(|| {
+                    let all = dict.get::<Array<'_>>(b"DecodeParms".as_slice())?;
+                    all.iter::<Object<'_>>().filter_map(Object::into_dict).last()
+                });
+            let of = |key: &[u8]| parameters.as_ref().and_then(|dict| dict.get::<u32>(key));
+            let columns = of(b"Columns").unwrap_or(1728);
+            let rows = of(b"Rows").or(sides.map(|(_, height)| height)).unwrap_or(0);
+            pixels(columns, rows)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Width and height of a JPEG 2000 picture, from the SIZ marker of its code stream (ISO 15444-1, A.5.1). A picture of too many tiles counts
+/// as one of too many pixels, as each tile costs as much as many pixels.
+fn jpx_sides(data: &[u8]) -> Option<(u32, u32)> {
+    let start = data
+        .windows(4)
+        .position(|window| window == [0xff, 0x4f, 0xff, 0x51])?;
+    let number = |place: usize| {
+        let at = start + 8 + 4 * place;
+        let bytes = data.get(at..at + 4)?;
+        Some(u32::from_be_bytes(bytes.try_into().ok()?))
+    };
+    let (width, height) = (
+        number(0)?.saturating_sub(number(2)?),
+        number(1)?.saturating_sub(number(3)?),
+    );
+    let tiles = |side: u32, tile: u32| u64::from(side).div_ceil(u64::from(tile.max(1)));
+    let count = tiles(width, number(4)?) * tiles(height, number(5)?);
+    // The standard has numbers for no more.
+    if count > 65_535 {
+        return Some((u32::MAX, u32::MAX));
+    }
+    Some((width, height))
+}
+
+/// Sides of the page and the regions of a JBIG2 picture as it is embedded (ISO 14492, 7.2 and 7.4.1).
+fn jbig2_sides(data: &[u8]) -> Vec<(u32, u32)> {
+    let number = |at: usize| Some(u32::from_be_bytes(data.get(at..at + 4)?.try_into().ok()?));
+    let mut sides = Vec::new();
+    let mut at = 0;
+    let mut header = |at: usize| -> Option<usize> {
+        let flags = *data.get(at + 4)?;
+        let count = usize::from(*data.get(at + 5)? >> 5);
+        let (count, mut next) = if count == 7 {
+            let count = number(at + 5)? & 0x1fff_ffff;
+            let count = usize::try_from(count).ok()?;
+            (count, at + 9 + (count + 1).div_ceil(8))
+        } else {
+            (count, at + 6)
+        };
+        let width = match number(at)? {
+            ..=256 => 1,
+            257..=65_536 => 2,
+            _ => 4,
+        };
+        next = next.checked_add(count.checked_mul(width)?)?;
+        next += if flags & 0x40 == 0 { 1 } else { 4 };
+        let length = number(next)?;
+        let body = next + 4;
+        if matches!(
+            flags & 0x3f,
+            4 | 6 | 7 | 20 | 22 | 23 | 36 | 38 | 39 | 40 | 42 | 43 | 48
+        ) {
+            let height = number(body + 4)?;
+            // The height of a page may be unknown, and is that of its stripes then.
+            let height = if height == u32::MAX { 0 } else { height };
+            sides.push((number(body)?, height));
+        }
+        // A region of unknown length is the last that can be looked at.
+        body.checked_add(usize::try_from(length).ok().filter(|_| length != u32::MAX)?)
+    };
+    while let Some(next) = header(at) {
+        at = next;
+    }
+    sides
+}

@@ -1,0 +1,357 @@
+//! Documents that are made to cost time and memory. Each gives a page or an error, by what it holds and not by a clock.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::io::Write;
+use std::time::Duration;
+
+use flate2::Compression;
+use flate2::write::ZlibEncoder;
+use parkhang_pdf::{DEFAULT_DPI, Document, Limits, PdfError};
+
+/// Limits under which a small document is too large, and no clock decides.
+fn limits() -> Limits {
+    Limits {
+        max_picture_pixels: 1_000_000,
+        max_picture_bytes: 4_000_000,
+        max_stream_bytes: 1_000_000,
+        max_contents: 100,
+        max_objects: 20_000,
+        max_pages: 1_000,
+        open_time: Duration::from_secs(600),
+        page_time: Duration::from_secs(600),
+        ..Limits::default()
+    }
+}
+
+fn deflated(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn stream(entries: &str, data: &[u8]) -> Vec<u8> {
+    let head = format!("<<{entries}/Length {}>>stream\n", data.len());
+    [head.as_bytes(), data, b"\nendstream"].concat()
+}
+
+/// Assembles a file of these objects, numbered from 1, of which the first is the catalog.
+fn pdf(objects: &[Vec<u8>]) -> Vec<u8> {
+    let mut file = b"%PDF-1.7\n".to_vec();
+    let mut table = format!("xref\n0 {}\n0000000000 65535 f \n", objects.len() + 1);
+    for (number, object) in (1..).zip(objects) {
+        table.push_str(&format!("{:010} 00000 n \n", file.len()));
+        file.extend_from_slice(format!("{number} 0 obj\n").as_bytes());
+        file.extend_from_slice(object);
+        file.extend_from_slice(b"\nendobj\n");
+    }
+    let (start, size) = (file.len(), objects.len() + 1);
+    file.extend_from_slice(table.as_bytes());
+    file.extend_from_slice(
+        format!("trailer\n<</Size {size}/Root 1 0 R>>\nstartxref\n{start}\n%%EOF").as_bytes(),
+    );
+    file
+}
+
+/// File of two pages: the first with this content and these resources, which may name the objects from 6 on, and an empty one.
+fn page(resources: &str, content: Vec<u8>, others: Vec<Vec<u8>>) -> Vec<u8> {
+    let page =
+        format!("<</Type/Page/Parent 2 0 R/MediaBox[0 0 595 842]/Contents 5 0 R/Resources<<{resources}>>>>");
+    let mut objects = vec![
+        b"<</Type/Catalog/Pages 2 0 R>>".to_vec(),
+        b"<</Type/Pages/Kids[3 0 R 4 0 R]/Count 2>>".to_vec(),
+        page.into_bytes(),
+        b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 595 842]>>".to_vec(),
+        content,
+    ];
+    objects.extend(others);
+    pdf(&objects)
+}
+
+fn open(file: Vec<u8>) -> Result<Document, PdfError> {
+    Document::open(file.into(), None, &limits())
+}
+
+/// Asks all that can be asked of the first page, which must be too large, and of the second, which must be as it is.
+fn refused(file: Vec<u8>) -> &'static str {
+    let document = open(file).unwrap();
+    let errors = [
+        document.text(0).err(),
+        document.pixels(0, DEFAULT_DPI).err(),
+        document.picture(0, 500).err(),
+    ];
+    let [Some(PdfError::TooLarge { what, .. }), Some(pixels), Some(picture)] = errors else {
+        panic!("{errors:?}");
+    };
+    assert!(matches!(pixels, PdfError::TooLarge { .. }), "{pixels}");
+    assert!(matches!(picture, PdfError::TooLarge { .. }), "{picture}");
+    document.text(1).unwrap();
+    document.pixels(1, 20.0).unwrap();
+    what
+}
+
+const DRAWN: &[u8] = b"q 595 0 0 842 0 0 cm /I Do Q";
+const PICTURE: &str = "/I 6 0 R";
+
+fn with_picture(entries: &str, data: &[u8]) -> Vec<u8> {
+    let entries = format!("/Type/XObject/Subtype/Image/ColorSpace/DeviceGray{entries}");
+    page(
+        &format!("/XObject<<{PICTURE}>>"),
+        stream("", DRAWN),
+        vec![stream(&entries, data)],
+    )
+}
+
+#[test]
+fn bombs_of_deflate_are_refused_before_they_are_inflated() {
+    let bomb = deflated(&vec![b' '; 30_000_000]);
+    let twice = deflated(&bomb);
+    for (filter, data) in [
+        ("/Filter/FlateDecode", &bomb),
+        ("/Filter[/FlateDecode/FlateDecode]", &twice),
+    ] {
+        let what = refused(page("", stream(filter, data), Vec::new()));
+        assert_eq!(what, "the content of the page in bytes");
+        let size = "/Width 100/Height 100/BitsPerComponent 8";
+        let what = refused(with_picture(&format!("{size}{filter}"), data));
+        assert_eq!(what, "a picture in bytes");
+        // A font, by way of its description.
+        let fonts = vec![
+            b"<</Type/Font/Subtype/TrueType/FontDescriptor 7 0 R>>".to_vec(),
+            b"<</Type/FontDescriptor/FontFile2 8 0 R>>".to_vec(),
+            stream(filter, data),
+        ];
+        let shown = stream("", b"BT /F 9 Tf (a) Tj ET");
+        assert_eq!(
+            refused(page("/Font<</F 6 0 R>>", shown, fonts)),
+            "a stream in bytes"
+        );
+    }
+}
+
+#[test]
+fn a_content_that_repeats_one_stream_is_as_long_as_all() {
+    let contents = [b"[".as_slice(), &b"6 0 R ".repeat(60), b"]"].concat();
+    let content = b"q Q ".repeat(10_000);
+    for repeated in [
+        stream("", &content),
+        stream("/Filter/FlateDecode", &deflated(&content)),
+    ] {
+        let what = refused(page("", contents.clone(), vec![repeated]));
+        assert_eq!(what, "the content of the page in bytes");
+    }
+}
+
+#[test]
+fn pictures_of_absurd_sizes_are_refused_by_their_headers() {
+    let number =
+        |numbers: &[u32]| -> Vec<u8> { numbers.iter().flat_map(|number| number.to_be_bytes()).collect() };
+    let small = "/Width 100/Height 100/BitsPerComponent 8";
+    let side = 60_000;
+    // Page and generic region, ISO 14492.
+    let region = [number(&[side, side, 0, 0]), vec![0; 30]].concat();
+    let jbig2 = [
+        number(&[0]),
+        vec![48, 0, 1],
+        number(&[19, side, side, 0, 0]),
+        vec![0; 3],
+        number(&[1]),
+        vec![38, 0, 1],
+        number(&[region.len() as u32]),
+        region,
+    ];
+    // SOC and SIZ, ISO 15444-1: a large picture, and one of tiles of a pixel.
+    let jpx = |side: u32, tile: u32| {
+        let size = [
+            vec![0xff, 0x4f, 0xff, 0x51, 0, 41, 0, 0],
+            number(&[side, side, 0, 0, tile, tile, 0, 0]),
+        ];
+        [size.concat(), vec![0, 1, 7, 1, 1]].concat()
+    };
+    let fax = "/Filter/CCITTFaxDecode/DecodeParms<</K -1/Columns 60000/Rows 60000>>";
+    for (entries, data) in [
+        (
+            format!("/Width {side}/Height {side}/BitsPerComponent 8"),
+            vec![0; 10],
+        ),
+        (format!("{small}/Filter/JBIG2Decode"), jbig2.concat()),
+        (format!("{small}/Filter/JPXDecode"), jpx(side, side)),
+        (format!("{small}/Filter/JPXDecode"), jpx(900, 1)),
+        (format!("{small}{fax}"), vec![0; 10]),
+    ] {
+        let what = refused(with_picture(&entries, &data));
+        assert!(what.contains("pixels"), "{entries}: {what}");
+    }
+}
+
+#[test]
+fn a_picture_that_is_drawn_again_and_again_costs_its_pixels_each_time() {
+    let data = deflated(&[0; 250_000]);
+    let drawn = DRAWN.repeat(5);
+    let entries = "/Type/XObject/Subtype/Image/ColorSpace/DeviceGray/Width 500/Height 500/BitsPerComponent 8/Filter/FlateDecode";
+    let file = page(
+        &format!("/XObject<<{PICTURE}>>"),
+        stream("", &drawn),
+        vec![stream(entries, &data)],
+    );
+    assert_eq!(refused(file), "the number of pixels of the pictures on the page");
+}
+
+#[test]
+fn what_is_drawn_is_counted_by_its_cost() {
+    let form = |name: usize| {
+        let entries =
+            format!("/Type/XObject/Subtype/Form/BBox[0 0 9 9]/Resources<</XObject<</I {name} 0 R>>>>");
+        stream(&entries, b"/I Do /I Do")
+    };
+    let recursion: Vec<Vec<u8>> = (7..40)
+        .map(form)
+        .chain([stream("/Subtype/Form/BBox[0 0 9 9]", b"")])
+        .collect();
+    let tile = "/Type/Pattern/PatternType 1/PaintType 1/TilingType 1/BBox[0 0 600 900]/XStep 1/YStep 1/Resources<<>>";
+    let filled = b"/Pattern cs /P scn 0 0 595 842 re f";
+    let mask = "/ExtGState<</G<</SMask<</S/Luminosity/G 6 0 R>>>>>>";
+    let group = stream(
+        "/Subtype/Form/BBox[0 0 595 842]/Group<</S/Transparency/CS/DeviceGray>>",
+        b"0 0 595 842 re f",
+    );
+    for (name, file) in [
+        (
+            "marks",
+            page("", stream("", &b"0 0 9 9 re f ".repeat(21_000)), Vec::new()),
+        ),
+        (
+            "large marks",
+            page("", stream("", &b"0 0 595 842 re f ".repeat(3_000)), Vec::new()),
+        ),
+        (
+            "dashes",
+            page("", stream("", b"[0.001] 0 d 0 0 m 500 500 l S"), Vec::new()),
+        ),
+        (
+            "tiles",
+            page(
+                "/Pattern<</P 6 0 R>>",
+                stream("", filled),
+                vec![stream(tile, b"0 0 1 1 re f")],
+            ),
+        ),
+        (
+            "forms",
+            page(&format!("/XObject<<{PICTURE}>>"), stream("", b"/I Do"), recursion),
+        ),
+        (
+            "groups",
+            page(
+                &format!("/XObject<<{PICTURE}>>"),
+                stream("", &b"/I Do ".repeat(1_000)),
+                vec![group.clone()],
+            ),
+        ),
+        (
+            "masks",
+            page(
+                mask,
+                stream("", &b"q /G gs 0 0 9 9 re f Q ".repeat(1_000)),
+                vec![group],
+            ),
+        ),
+    ] {
+        let what = refused(file);
+        assert!(
+            what.starts_with("the number of things on the page"),
+            "{name}: {what}"
+        );
+    }
+}
+
+#[test]
+fn streams_that_opening_decodes_are_refused() {
+    let bomb = deflated(&vec![b'1'; 30_000_000]);
+    for (entries, data) in [
+        ("/Type/ObjStm/N 1000000/First 5/Filter/FlateDecode", bomb.clone()),
+        (
+            "/Type/XRef/W[1 4 2]/Size 4000000/Filter/FlateDecode",
+            bomb.clone(),
+        ),
+        (
+            "/Type/Obj#53tm/N 9/First 5/Filter[/FlateDecode/FlateDecode]",
+            deflated(&bomb),
+        ),
+    ] {
+        let file = page("", stream("", b""), vec![stream(entries, &data)]);
+        let error = open(file).unwrap_err();
+        assert!(matches!(error, PdfError::TooLarge { .. }), "{entries}: {error}");
+    }
+}
+
+#[test]
+fn trees_and_references_in_circles_end() {
+    let catalog = b"<</Type/Catalog/Pages 2 0 R>>".to_vec();
+    let leaf = b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 9 9]>>".to_vec();
+    let circle = pdf(&[
+        catalog.clone(),
+        b"<</Type/Pages/Kids[3 0 R 4 0 R]/Count 2>>".to_vec(),
+        b"<</Type/Pages/Kids[2 0 R 3 0 R]/Count 9>>".to_vec(),
+        leaf.clone(),
+    ]);
+    assert_eq!(open(circle).unwrap().page_count(), 1);
+
+    let mut kids = b"<</Type/Pages/Count 9/Kids[".to_vec();
+    kids.extend(b"<</Type/Page/MediaBox[0 0 9 9]>>".repeat(2_500));
+    kids.extend(b"]>>");
+    let error = open(pdf(&[catalog.clone(), kids])).unwrap_err();
+    assert!(matches!(error, PdfError::TooLarge { .. }), "{error}");
+
+    let depth = 50_000;
+    let mut deep = b"<</Type/Pages/Kids[".repeat(depth);
+    deep.extend(b"]>>".repeat(depth));
+    // What is too deep is not looked into.
+    let error = open(pdf(&[catalog, deep])).unwrap_err();
+    assert!(
+        matches!(error, PdfError::Empty | PdfError::Damaged { .. }),
+        "{error}"
+    );
+
+    let content = page("", b"6 0 R".to_vec(), vec![b"5 0 R".to_vec()]);
+    let _ = open(content).unwrap().text(0).unwrap();
+    let form = stream(
+        "/Subtype/Form/BBox[0 0 9 9]/Resources<</XObject<</I 6 0 R>>>>",
+        b"/I Do",
+    );
+    let file = page(
+        &format!("/XObject<<{PICTURE}>>"),
+        stream("", b"/I Do"),
+        vec![form],
+    );
+    let _ = open(file).unwrap().pixels(0, 20.0).unwrap();
+}
+
+#[test]
+fn a_chain_of_cross_references_that_is_a_circle_ends() {
+    let mut file = page("", stream("", b""), Vec::new());
+    let start = file.windows(4).rposition(|window| window == b"xref").unwrap();
+    let start = file[..start]
+        .windows(4)
+        .rposition(|window| window == b"xref")
+        .unwrap_or(start);
+    let text = String::from_utf8(file.split_off(start)).unwrap();
+    file.extend(text.replace("/Root", &format!("/Prev {start}/Root")).into_bytes());
+    assert_eq!(open(file).unwrap().page_count(), 2);
+}
+
+/// A picture for people is bounded as a rendering is, however large the page.
+#[test]
+fn a_picture_of_a_huge_page_is_small() {
+    let objects = [
+        b"<</Type/Catalog/Pages 2 0 R>>".to_vec(),
+        b"<</Type/Pages/Kids[3 0 R]/Count 1>>".to_vec(),
+        b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 14400 14400]>>".to_vec(),
+    ];
+    let limits = Limits {
+        max_rendered_pixels: 250_000,
+        ..limits()
+    };
+    let document = Document::open(pdf(&objects).into(), None, &limits).unwrap();
+    assert_eq!(document.picture(0, u16::MAX).unwrap().dimensions(), (500, 500));
+}
