@@ -115,7 +115,12 @@ impl InlineReader {
             }
             for volume in parts(document, pages) {
                 let place = PathBuf::from(place.to_string());
-                volumes.insert(volume.clone(), InputVolume { volume, place });
+                let input = InputVolume {
+                    volume: volume.clone(),
+                    place,
+                    is_pdf: true,
+                };
+                volumes.insert(volume, input);
             }
         }
         if volumes.is_empty() {

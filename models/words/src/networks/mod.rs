@@ -8,7 +8,7 @@ mod recognizer;
 
 use parkhang_kernels::device::{ComputeDevice, DeviceKind};
 use parkhang_kernels::feature_map::{DeviceMap, FeatureMap, HostMap, MapSize};
-use parkhang_kernels::{Conv2dShape, ConvolutionWeights, Precision};
+use parkhang_kernels::{Conv2dShape, ConvolutionWeights};
 use parkhang_models::checkpoint::WeightsError;
 use rayon::prelude::*;
 
@@ -50,11 +50,10 @@ impl Builder<'_> {
         read: impl FnOnce(&mut dyn LayerSource) -> Result<ConvolutionWeights, WeightsError>,
     ) -> Result<M::Convolution, WeightsError> {
         let weights = read(self.source)?;
-        // In full, whatever the device: these networks were not tried with whole numbers.
         Ok(M::convolution(
             weights,
             shape,
-            Precision::Full,
+            self.device.precision(),
             self.device.burn(),
         ))
     }
