@@ -217,7 +217,7 @@ impl ComputeDevice {
         self.kind
     }
 
-    /// Precision of this project's networks on the device; full on a GPU.
+    /// Precision of the networks on the device that heed one; full on a GPU.
     pub fn precision(&self) -> Precision {
         self.precision
     }

@@ -1,7 +1,7 @@
 //! Precision of a processor.
 
-/// Numbers that a processor computes the networks of this project with. Those of other programs are always computed in full, and
-/// so is everything on a GPU.
+/// Numbers that a processor computes the networks of this project and those for print with. Checkpoints of other programs are always
+/// computed in full, and so is everything on a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Precision {
     /// Floats of 32 bits.
