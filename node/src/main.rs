@@ -12,6 +12,7 @@
 mod access;
 mod admin;
 mod api;
+mod bar;
 mod cli;
 mod client;
 mod command_line;

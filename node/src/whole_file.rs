@@ -27,17 +27,25 @@ pub fn create(path: &Path, text: &str, mode: u32) -> io::Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod testing {
     use std::fs;
+    use std::path::Path;
 
-    use super::*;
-
-    fn names(folder: &Path) -> Vec<String> {
+    /// Names of what lies in a folder.
+    pub fn names(folder: &Path) -> Vec<String> {
         let entries = fs::read_dir(folder).unwrap();
         entries
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect()
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::testing::names;
+    use super::*;
 
     #[test]
     fn a_file_is_whole_its_owners_alone_and_nothing_is_left_beside_it() {

@@ -21,6 +21,6 @@ mod taking;
 mod tests;
 
 pub use message::{MalformedRequest, VolumeMessage};
-pub use page_message::{ChunkSize, DocumentPlace, MalformedPages, PageMessage};
+pub use page_message::{ChunkSize, DocumentPlace, MalformedPages, PageMessage, parts};
 pub use request::{NoRequest, ScanBucket};
 pub use taking::{Intake, IntakeError};

@@ -4,6 +4,7 @@ use chrono::{DateTime, NaiveDateTime, SecondsFormat, Utc};
 use parkhang_core::domain::{InvalidName, PageSet, VolumeId};
 use parkhang_store::storage::{ArtifactKey, InvalidKey};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// Version of the form.
 const VERSION: u32 = 1;
@@ -90,10 +91,13 @@ impl PageMessage {
     ///
     /// [`MalformedPages`] if a member is missing or unusable.
     pub fn read(body: &str) -> Result<Self, MalformedPages> {
-        let unreadable = |error: serde_json::Error| MalformedPages::Body(error.to_string());
+        Self::of(serde_json::from_str(body).map_err(unreadable)?)
+    }
+
+    /// Reads the body of a message that is JSON, as [`read`](Self::read) does.
+    pub(super) fn of(json: Value) -> Result<Self, MalformedPages> {
         // The version comes first: another one may have other members.
-        let json: serde_json::Value = serde_json::from_str(body).map_err(unreadable)?;
-        if let Some(version) = json.get("version").and_then(serde_json::Value::as_u64)
+        if let Some(version) = json.get("version").and_then(Value::as_u64)
             && version != u64::from(VERSION)
         {
             return Err(MalformedPages::Version(version));
@@ -102,18 +106,8 @@ impl PageMessage {
         if body.s3_bucket.is_empty() {
             return Err(MalformedPages::NoBucket);
         }
-        let document = VolumeId::new(body.exchange, body.source_id)?;
-        if document.pages().is_some() {
-            // A part of a part would be two names of the same pages.
-            return Err(InvalidName {
-                kind: "document",
-                rule: "the id of a whole document",
-                name: document.to_string(),
-            }
-            .into());
-        }
         Ok(Self {
-            document,
+            document: VolumeId::whole(body.exchange, body.source_id)?,
             place: DocumentPlace {
                 bucket: body.s3_bucket,
                 key: ArtifactKey::new(body.s3_key)?,
@@ -140,21 +134,38 @@ impl PageMessage {
         })
     }
 
-    /// The message as several of so many pages at most, in the order of the pages.
-    pub fn chunked(&self, size: ChunkSize) -> Vec<Self> {
-        let chunk = |pages| Self {
+    /// Messages that ask for pages of a document, which are in ascending order, so many in each at most.
+    pub fn chunks(
+        document: &VolumeId,
+        place: &DocumentPlace,
+        pages: &[u32],
+        size: ChunkSize,
+        submitted_at: DateTime<Utc>,
+    ) -> Vec<Self> {
+        let message = |pages| Self {
+            document: document.clone(),
+            place: place.clone(),
             pages,
-            ..self.clone()
+            submitted_at,
         };
-        self.pages.split(size.get()).into_iter().map(chunk).collect()
+        let sets = PageSet::chunks(pages.iter().copied(), size.get());
+        sets.into_iter().map(message).collect()
     }
 
-    /// Volumes that the message asks for, each a part of the document that one task reads. The same pages give the same volumes, in
-    /// whatever order they are named and however often.
+    /// Volumes that the message asks for. The same pages give the same volumes, in whatever order they are named and however often.
     pub fn volumes(&self) -> Vec<VolumeId> {
-        let parts = self.pages.split(*ChunkSize::RANGE.end());
-        parts.iter().map(|pages| self.document.part(pages)).collect()
+        parts(&self.document, self.pages.pages())
     }
+}
+
+/// Volumes of pages of a document, which are in ascending order: parts of it that one task reads each.
+pub fn parts(document: &VolumeId, pages: impl IntoIterator<Item = u32>) -> Vec<VolumeId> {
+    let sets = PageSet::chunks(pages, *ChunkSize::RANGE.end());
+    sets.iter().map(|pages| document.part(pages)).collect()
+}
+
+fn unreadable(error: serde_json::Error) -> MalformedPages {
+    MalformedPages::Body(error.to_string())
 }
 
 /// Instant of a text; one without a zone is UTC, as Python writes it.

@@ -3,7 +3,7 @@
 use parkhang_core::domain::{DocumentKey, InvalidName};
 use parkhang_queue::Delivery;
 use parkhang_state::VolumeRequest;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::{DocumentPlace, MalformedPages, MalformedRequest, PageMessage, VolumeMessage};
 
@@ -68,8 +68,9 @@ pub(super) fn requests(
     delivery: &Delivery,
     scans: Option<&ScanBucket>,
 ) -> Result<Vec<VolumeRequest>, NoRequest> {
-    let body: Map<String, Value> = serde_json::from_str(&delivery.body).unwrap_or_default();
-    if !OF_PAGES.iter().any(|member| body.contains_key(*member)) {
+    // What is no JSON has no members.
+    let body: Value = serde_json::from_str(&delivery.body).unwrap_or_default();
+    if !OF_PAGES.iter().any(|member| body.get(member).is_some()) {
         let volume = VolumeMessage::read(delivery)?.volume()?;
         return Ok(vec![VolumeRequest {
             message: delivery.id.clone(),
@@ -77,7 +78,7 @@ pub(super) fn requests(
             document: None,
         }]);
     }
-    let message = PageMessage::read(&delivery.body)?;
+    let message = PageMessage::of(body)?;
     let document = scans.ok_or(NoRequest::NoBucket)?.key_of(&message.place)?;
     let request = |(number, volume)| VolumeRequest {
         message: if number == 1 {

@@ -28,8 +28,8 @@ pub enum IntakeError {
     State(#[from] StateError),
     #[error(transparent)]
     Queue(#[from] QueueError),
-    #[error("a message is left in its queue: {0}")]
-    NoBucket(NoRequest),
+    #[error("a message is left in its queue: {}", NoRequest::NoBucket)]
+    NoBucket,
 }
 
 /// Intake of one queue into one job. Two of them on one queue, as there may be for a moment when the leader changes, do no harm: a
@@ -216,7 +216,7 @@ impl Intake {
     async fn put_aside(&self, delivery: &Delivery, reason: NoRequest) -> Result<(), IntakeError> {
         if reason == NoRequest::NoBucket {
             self.queue.release(&delivery.receipt).await?;
-            return Err(IntakeError::NoBucket(reason));
+            return Err(IntakeError::NoBucket);
         }
         let queue = self.queue.name();
         warn!(queue, message = %delivery.id, %reason, "a message asks for no volume");

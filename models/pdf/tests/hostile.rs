@@ -306,7 +306,7 @@ fn trees_and_references_in_circles_end() {
     let depth = 50_000;
     let mut deep = b"<</Type/Pages/Kids[".repeat(depth);
     deep.extend(b"]>>".repeat(depth));
-    // What is too deep is not looked into.
+    // A tree that is too deep is not looked into.
     let error = open(pdf(&[catalog, deep])).unwrap_err();
     assert!(
         matches!(error, PdfError::Empty | PdfError::Damaged { .. }),

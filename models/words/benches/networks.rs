@@ -10,7 +10,7 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 
 use criterion::{Criterion, criterion_group};
-use parkhang_kernels::device::{ComputeDevice, DeviceKind, DeviceSpec, Precision};
+use parkhang_kernels::device::{ComputeDevice, DeviceSpec};
 use parkhang_words::inference::ImageBatch;
 use parkhang_words::{PrintModels, load};
 
@@ -50,14 +50,7 @@ const CALLS: [(&str, Call); 3] = [
 
 impl Networks {
     fn load() -> Self {
-        let device = ComputeDevice::open(&DeviceSpec {
-            kind: DeviceKind::Cpu,
-            index: 0,
-            threads: NonZeroUsize::MIN,
-            software_renderer: false,
-            precision: Precision::Full,
-        })
-        .expect("a processor");
+        let device = ComputeDevice::open(&DeviceSpec::cpu(NonZeroUsize::MIN)).expect("a processor");
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../weights/print");
         Self {
             models: load(&folder, &device).expect("the models of the repository"),

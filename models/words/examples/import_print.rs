@@ -11,7 +11,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use half::f16;
-use parkhang_kernels::device::{ComputeDevice, DeviceKind, DeviceSpec, Precision};
+use parkhang_kernels::device::{ComputeDevice, DeviceSpec};
 use parkhang_models::weights::{
     Architecture, FileReference, Model, ModelDescription, PrintModel, TrainingData, TrainingSummary,
 };
@@ -47,14 +47,7 @@ fn main() {
     let mut arguments = std::env::args_os().skip(1).map(PathBuf::from);
     let models = arguments.next().expect("the folder of the published models");
     let target = arguments.next().expect("the folder of the bundles");
-    let device = ComputeDevice::open(&DeviceSpec {
-        kind: DeviceKind::Cpu,
-        index: 0,
-        threads: NonZeroUsize::MIN,
-        software_renderer: false,
-        precision: Precision::Full,
-    })
-    .expect("a processor");
+    let device = ComputeDevice::open(&DeviceSpec::cpu(NonZeroUsize::MIN)).expect("a processor");
     for ((network, file, symbols, origin), folder) in SOURCES.into_iter().zip(FOLDERS) {
         let folder = target.join(folder);
         std::fs::create_dir_all(&folder).expect("the folder of a bundle");

@@ -6,7 +6,7 @@ mod shipped;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use parkhang_kernels::device::{ComputeDevice, DeviceKind, DeviceSpec, Precision};
+use parkhang_kernels::device::{ComputeDevice, DeviceSpec};
 use parkhang_kernels::feature_map::{DeviceMap, FeatureMap, HostMap, MapSize};
 use parkhang_models::checkpoint::layers::LayerLoader;
 use parkhang_models::checkpoint::tensors::WeightTensors;
@@ -17,14 +17,7 @@ use crate::networks::{Architecture, Builder, Classifier, Detector, Recognizer};
 use crate::page_orientation;
 
 fn processor() -> ComputeDevice {
-    ComputeDevice::open(&DeviceSpec {
-        kind: DeviceKind::Cpu,
-        index: 0,
-        threads: NonZeroUsize::MIN,
-        software_renderer: false,
-        precision: Precision::Full,
-    })
-    .unwrap()
+    ComputeDevice::open(&DeviceSpec::cpu(NonZeroUsize::MIN)).unwrap()
 }
 
 fn models() -> Option<PathBuf> {

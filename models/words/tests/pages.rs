@@ -7,18 +7,11 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use image::{RgbImage, imageops};
-use parkhang_kernels::device::{DeviceKind, DeviceSpec, Precision};
+use parkhang_kernels::device::DeviceSpec;
 use parkhang_words::{ComputeDevice, PageReading, PrintModels, ReadOptions, Turn, load, read};
 
 fn models() -> PrintModels {
-    let device = ComputeDevice::open(&DeviceSpec {
-        kind: DeviceKind::Cpu,
-        index: 0,
-        threads: NonZeroUsize::MIN,
-        software_renderer: false,
-        precision: Precision::Full,
-    })
-    .unwrap();
+    let device = ComputeDevice::open(&DeviceSpec::cpu(NonZeroUsize::MIN)).unwrap();
     load(
         &Path::new(env!("CARGO_MANIFEST_DIR")).join("../weights/print"),
         &device,

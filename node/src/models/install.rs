@@ -97,6 +97,7 @@ mod tests {
     use flate2::write::GzEncoder;
 
     use super::*;
+    use crate::whole_file::testing::names;
 
     fn shipped() -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/weights/print")
@@ -109,13 +110,6 @@ mod tests {
         builder.append_dir_all(under, of).unwrap();
         builder.into_inner().unwrap().finish().unwrap();
         file
-    }
-
-    fn names(folder: &Path) -> Vec<String> {
-        let entries = fs::read_dir(folder).unwrap();
-        entries
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect()
     }
 
     #[test]

@@ -33,7 +33,7 @@ use crate::storage;
 pub use arguments::OcrArgs;
 pub use input::{Input, InputVolume};
 pub use session::{Session, SessionOptions};
-pub use summary::FailedPage;
+pub use summary::{FailedPage, INTERRUPTED};
 
 pub async fn run(arguments: OcrArgs) -> Result<ExitCode> {
     let loaded = Loaded::apart(&arguments.buckets)?.validated()?;

@@ -9,6 +9,9 @@ use serde::Serialize;
 
 use crate::words::pluralize;
 
+/// Exit code of a run that the operator stopped: 128 and the number of the signal, as shells report it.
+pub const INTERRUPTED: u8 = 130;
+
 /// Page that failed in a stage.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FailedPage {
@@ -99,7 +102,7 @@ impl Summary {
     pub fn exit_code(&self) -> u8 {
         match (self.interrupted, self.failed(), self.status) {
             // An interrupted run reports that first, whatever failed before: the same command continues it.
-            (true, ..) => 130,
+            (true, ..) => INTERRUPTED,
             (false, 0, JobStatus::Completed) => 0,
             _ => 1,
         }

@@ -19,7 +19,7 @@ pub enum NoSuchChunk {
 }
 
 impl Chunks {
-    /// Plan of so many entries; `None` where chunks would have no size.
+    /// Plan of so many entries.
     ///
     /// # Errors
     ///

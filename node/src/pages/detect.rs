@@ -24,12 +24,11 @@ use super::sources::Buckets;
 use super::work::{Item, Plan, Work};
 use crate::config::Loaded;
 use crate::networks::cores;
+use crate::ocr::INTERRUPTED;
 use crate::words::pluralize;
 
 /// PDFs that are looked at concurrently, and in memory.
 const FILINGS: usize = 4;
-/// 128 and the number of the signal, as shells report it.
-const INTERRUPTED: u8 = 130;
 
 /// Runs the command. The exit status is 1 if a filing, or a page of one, cannot be dealt with.
 ///

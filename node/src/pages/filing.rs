@@ -100,7 +100,7 @@ impl NamedFiling {
         };
         let exchange = given(self.exchange, defaults.exchange).ok_or(NoFiling::NoExchange)?;
         Ok(Filing {
-            document: Some(document(exchange, source_id)?),
+            document: Some(VolumeId::whole(exchange, source_id)?),
             place: Place::Object(DocumentPlace {
                 bucket,
                 key: ArtifactKey::new(self.key)?,
@@ -112,23 +112,6 @@ impl NamedFiling {
 /// True for the address of an object.
 pub fn is_address(text: &str) -> bool {
     text.starts_with(S3)
-}
-
-/// Document of an exchange. A part of one, which other volumes may be, is none.
-///
-/// # Errors
-///
-/// [`InvalidName`] for a text that is no id.
-pub fn document(exchange: String, source_id: String) -> Result<VolumeId, InvalidName> {
-    let document = VolumeId::new(exchange, source_id)?;
-    if document.pages().is_none() {
-        return Ok(document);
-    }
-    Err(InvalidName {
-        kind: "document",
-        rule: "the id of a whole document",
-        name: document.to_string(),
-    })
 }
 
 /// Name of a file without folders and ending.

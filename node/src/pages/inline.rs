@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use parkhang_actors::intake::ChunkSize;
+use parkhang_actors::intake::parts;
 use parkhang_actors::stage::{PAGE_OCR, Pipelines};
-use parkhang_core::domain::{LayoutName, PageSet, VolumeId};
+use parkhang_core::domain::{LayoutName, VolumeId};
 use parkhang_store::pages::{FolderSource, PageSource};
 use parkhang_store::storage::ArtifactStore;
 
@@ -61,16 +61,13 @@ impl InlineReader {
         models_dir: Option<PathBuf>,
     ) -> Result<Self> {
         let section = &loaded.config.storage;
-        let (out, bucket) = match (section.kind, &section.folder) {
-            (StorageKind::S3, _) => {
+        let (out, bucket) = match section.kind {
+            StorageKind::S3 => {
                 let store = storage::artifacts(&loaded).await?;
-                (
-                    loaded.state_dir()?.join(FOLDER),
-                    Some((section.s3.clone(), store)),
-                )
+                let out = loaded.state_dir()?.join(FOLDER);
+                (out, Some((section.s3.clone(), store)))
             }
-            (StorageKind::Local, Some(folder)) => (folder.clone(), None),
-            (StorageKind::Local, None) => (loaded.state_dir()?.join("artifacts"), None),
+            StorageKind::Local => (storage::artifact_folder(&loaded)?, None),
         };
         Ok(Self {
             buckets,
@@ -113,7 +110,8 @@ impl InlineReader {
                     continue;
                 }
             }
-            for volume in parts(document, pages) {
+            // The volumes that requests for the pages would make.
+            for volume in parts(document, pages.iter().copied()) {
                 let place = PathBuf::from(place.to_string());
                 let input = InputVolume {
                     volume: volume.clone(),
@@ -154,7 +152,7 @@ impl InlineReader {
         Ok(SessionOptions {
             out: self.out.clone(),
             job: PAGE_OCR.to_owned(),
-            // That of DATABASE_URL is another program's.
+            // DATABASE_URL names the database of another program.
             database_url: None,
             models: ModelChoice {
                 folder: self.models_dir.clone().or_else(|| config.models.dir.clone()),
@@ -167,17 +165,6 @@ impl InlineReader {
             bucket: self.bucket.clone(),
         })
     }
-}
-
-/// Volumes of pages of a document, as requests for them would make.
-fn parts(document: &VolumeId, pages: &[u32]) -> Vec<VolumeId> {
-    let most = *ChunkSize::RANGE.end();
-    let sets = pages
-        .chunks(most)
-        .filter_map(|pages| PageSet::of(pages.iter().copied()));
-    sets.flat_map(|set| set.split(most))
-        .map(|set| document.part(&set))
-        .collect()
 }
 
 fn fail(reading: &mut Reading, document: &VolumeId, reason: String) {

@@ -1,11 +1,11 @@
 //! Progress of a run, on standard error.
 
 use std::fmt;
-use std::io::IsTerminal;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 
 use super::filing::Place;
+use crate::bar::bar;
 use crate::words::pluralize;
 
 /// Numbers of a chunk.
@@ -44,19 +44,11 @@ pub struct Bar {
 impl Bar {
     /// Bar of so many filings, those of a chunk or those that the command line names.
     pub fn new(filings: usize, chunk: Option<&str>) -> Self {
-        let is_chunk = chunk.is_some();
-        if !std::io::stderr().is_terminal() {
-            let bar = ProgressBar::hidden();
-            return Self { bar, is_chunk };
-        }
-        let bar = ProgressBar::new(filings as u64);
-        let bar = match ProgressStyle::with_template("{prefix}{bar:30} {pos} of {len} files, {eta} left") {
-            Ok(style) => bar.with_style(style),
-            Err(_) => bar,
-        };
         let prefix = chunk.map(|chunk| format!("{chunk}: ")).unwrap_or_default();
-        let bar = bar.with_prefix(prefix);
-        Self { bar, is_chunk }
+        Self {
+            bar: bar(filings, "{prefix}{bar:30} {pos} of {len} files, {eta} left").with_prefix(prefix),
+            is_chunk: chunk.is_some(),
+        }
     }
 
     pub fn advance(&self) {

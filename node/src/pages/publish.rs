@@ -5,15 +5,12 @@ use std::sync::Arc;
 use anyhow::Result;
 use chrono::{DateTime, Utc};
 use parkhang_actors::intake::{ChunkSize, DocumentPlace, PageMessage};
-use parkhang_core::domain::{PageSet, VolumeId};
+use parkhang_core::domain::VolumeId;
 use parkhang_queue::{NewMessage, QueueKind, SqsOptions, TaskQueue};
 use parkhang_store::artifact::Digest;
 
 use crate::config::Sqs;
 use crate::queues;
-
-/// Pages of a set, of which there may not be more.
-const PAGES_OF_SET: usize = 10_000;
 
 /// Sender of requests.
 #[derive(Debug)]
@@ -53,7 +50,7 @@ impl Publisher {
         pages: &[u32],
         now: DateTime<Utc>,
     ) -> Result<usize> {
-        let messages = requests(document, place, pages, self.size, now);
+        let messages = PageMessage::chunks(document, place, pages, self.size, now);
         let sent = messages
             .iter()
             .map(|message| new_message(message, self.queue.kind()))
@@ -63,26 +60,6 @@ impl Publisher {
         }
         Ok(messages.len())
     }
-}
-
-/// Requests for pages, in the order of the pages.
-fn requests(
-    document: &VolumeId,
-    place: &DocumentPlace,
-    pages: &[u32],
-    size: ChunkSize,
-    now: DateTime<Utc>,
-) -> Vec<PageMessage> {
-    let sets = pages
-        .chunks(PAGES_OF_SET)
-        .filter_map(|pages| PageSet::of(pages.iter().copied()));
-    let whole = sets.map(|pages| PageMessage {
-        document: document.clone(),
-        place: place.clone(),
-        pages,
-        submitted_at: now,
-    });
-    whole.flat_map(|message| message.chunked(size)).collect()
 }
 
 /// The request as a message of a queue. In a FIFO queue each is a group by itself, as no order is asked for; a send that is repeated
@@ -174,7 +151,7 @@ mod tests {
         ) {
             let pages: Vec<u32> = pages.into_iter().collect();
             let size = ChunkSize::new(size).unwrap();
-            let requests = requests(&document(), &place(), &pages, size, now());
+            let requests = PageMessage::chunks(&document(), &place(), &pages, size, now());
             prop_assert!(requests.iter().all(|request| request.pages.pages().count() <= size.get()));
             let asked: Vec<u32> = requests.iter().flat_map(pages_of).collect();
             prop_assert_eq!(asked, pages);
@@ -184,7 +161,7 @@ mod tests {
     #[test]
     fn a_document_may_have_more_broken_pages_than_one_set_holds() {
         let pages: Vec<u32> = (1..=25_000).collect();
-        let requests = requests(&document(), &place(), &pages, ChunkSize::default(), now());
+        let requests = PageMessage::chunks(&document(), &place(), &pages, ChunkSize::default(), now());
         assert_eq!(requests.iter().flat_map(pages_of).collect::<Vec<_>>(), pages);
     }
 }

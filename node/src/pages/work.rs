@@ -4,11 +4,12 @@ use std::ops::Range;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use parkhang_core::domain::VolumeId;
 use parkhang_store::pages::{VolumeKind, discover_volumes, unpacked};
 
 use super::arguments::DetectArgs;
 use super::chunks::Chunks;
-use super::filing::{Defaults, Filing, NamedFiling, Place, document, is_address, stem};
+use super::filing::{Defaults, Filing, NamedFiling, Place, is_address, stem};
 use super::journal::Journal;
 use super::judge::failure;
 use super::manifest;
@@ -117,9 +118,7 @@ fn named(file: &Path, defaults: Defaults<'_>) -> Vec<Item> {
     let filing = |path: &Path| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let id = stem(&name).to_owned();
-        let document = defaults
-            .exchange
-            .map(|exchange| document(exchange.to_owned(), id));
+        let document = defaults.exchange.map(|exchange| VolumeId::whole(exchange, id));
         Ok(Filing {
             document: document
                 .transpose()

@@ -7,6 +7,7 @@
 mod scans;
 mod volume_list;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
@@ -18,6 +19,18 @@ use crate::config::{Loaded, S3, StorageKind};
 pub use scans::{all_volumes, archive, missing, page_source, refusal, volumes};
 pub use volume_list::{VolumeArgs, read_list};
 
+/// Folder of the artifacts where they are kept in one.
+///
+/// # Errors
+///
+/// If none is configured and there is no folder of the state.
+pub fn artifact_folder(loaded: &Loaded) -> Result<PathBuf> {
+    match &loaded.config.storage.folder {
+        Some(folder) => Ok(folder.clone()),
+        None => Ok(loaded.state_dir()?.join("artifacts")),
+    }
+}
+
 /// Opens the artifact store of the cluster without a cache, for a process that hardly reads any.
 ///
 /// # Errors
@@ -26,13 +39,7 @@ pub use volume_list::{VolumeArgs, read_list};
 pub async fn uncached_artifacts(loaded: &Loaded) -> Result<Arc<dyn ArtifactStore>> {
     let storage = &loaded.config.storage;
     match storage.kind {
-        StorageKind::Local => {
-            let folder = match &storage.folder {
-                Some(folder) => folder.clone(),
-                None => loaded.state_dir()?.join("artifacts"),
-            };
-            Ok(Arc::new(LocalStore::open(&folder).await?))
-        }
+        StorageKind::Local => Ok(Arc::new(LocalStore::open(&artifact_folder(loaded)?).await?)),
         StorageKind::S3 => Ok(Arc::new(bucket(&storage.s3).await.context("storage.s3")?)),
     }
 }

@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use parkhang_state::EmbeddedPostgres;
 use parkhang_test_s3::external::{Server, ministack};
 use parkhang_test_s3::{BUCKET, Endpoint};
+use sqlx::ConnectOptions;
 use tokio::runtime::Runtime;
 
 use crate::buckets::{keys, written};
@@ -28,20 +29,10 @@ impl Services {
         let runtime = Runtime::new().unwrap();
         let postgres = EmbeddedPostgres::temporary().unwrap();
         let options = runtime.block_on(postgres.create_database("first")).unwrap();
-        let sockets = options
-            .get_socket()
-            .unwrap()
-            .to_str()
-            .unwrap()
-            .replace('/', "%2F");
         Self {
             queues: Server::start(ministack("sqs")),
             buckets: runtime.block_on(Endpoint::start()),
-            database: format!(
-                "postgresql://{}@{sockets}:{}/first",
-                options.get_username(),
-                options.get_port()
-            ),
+            database: options.to_url_lossy().into(),
             _postgres: postgres,
             _runtime: runtime,
         }

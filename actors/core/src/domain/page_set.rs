@@ -48,11 +48,12 @@ impl PageSet {
         self.ranges.iter().flat_map(|(first, last)| *first..=*last)
     }
 
-    /// Splits the pages into sets whose written form is short enough for the name of a volume, of `most` pages each at most.
-    pub fn split(&self, most: usize) -> Vec<Self> {
+    /// Sets of any number of pages in ascending order, each of `most` pages at most and with a written form that is short enough for the
+    /// name of a volume.
+    pub fn chunks(all: impl IntoIterator<Item = u32>, most: usize) -> Vec<Self> {
         let mut sets = Vec::new();
         let mut pages: Vec<u32> = Vec::new();
-        for page in self.pages() {
+        for page in all {
             pages.push(page);
             let grown = Self::of(pages.iter().copied());
             let fits = grown.is_some_and(|set| set.to_string().len() <= MAX_LENGTH);
@@ -157,7 +158,7 @@ mod tests {
         fn the_written_form_reads_back(pages in proptest::collection::btree_set(1u32..2000, 1..30)) {
             let set = PageSet::of(pages.iter().copied()).unwrap();
             prop_assert_eq!(set.pages().collect::<Vec<_>>(), pages.into_iter().collect::<Vec<_>>());
-            for part in set.split(20) {
+            for part in PageSet::chunks(set.pages(), 20) {
                 prop_assert_eq!(part.to_string().parse::<PageSet>().unwrap(), part);
             }
         }
@@ -166,7 +167,7 @@ mod tests {
         fn parts_hold_every_page_once_and_are_bounded(
             pages in proptest::collection::btree_set(1u32..200_000, 1..200), most in 1usize..40,
         ) {
-            let parts = PageSet::of(pages.iter().copied()).unwrap().split(most);
+            let parts = PageSet::chunks(PageSet::of(pages.iter().copied()).unwrap().pages(), most);
             let all: Vec<u32> = parts.iter().flat_map(PageSet::pages).collect();
             prop_assert_eq!(all, pages.into_iter().collect::<Vec<_>>());
             for part in parts {

@@ -65,6 +65,23 @@ impl VolumeId {
         Ok(Self { w_id, i_id })
     }
 
+    /// Accepts the two parts of the name of a whole document.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidName`] as for [`new`](Self::new), and for a part of a document: a part of a part would be two names of the same pages.
+    pub fn whole(w_id: impl Into<String>, i_id: impl Into<String>) -> Result<Self, InvalidName> {
+        let document = Self::new(w_id, i_id)?;
+        if document.pages().is_none() {
+            return Ok(document);
+        }
+        Err(InvalidName {
+            kind: "document",
+            rule: "the id of a whole document",
+            name: document.to_string(),
+        })
+    }
+
     /// Volume of some pages of this document, or of the document that this volume is pages of.
     pub fn part(&self, pages: &PageSet) -> Self {
         let (document, _) = split(&self.i_id);

@@ -192,7 +192,8 @@ proptest! {
             submitted_at: DateTime::from_timestamp(seconds, 0).unwrap(),
         };
         let size = ChunkSize::new(size).unwrap();
-        let chunks = message.chunked(size);
+        let all: Vec<u32> = pages.iter().copied().collect();
+        let chunks = PageMessage::chunks(&message.document, &message.place, &all, size, message.submitted_at);
         let mut held = Vec::new();
         for chunk in &chunks {
             prop_assert_eq!(&PageMessage::read(&chunk.to_json().unwrap()).unwrap(), chunk);

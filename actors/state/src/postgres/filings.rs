@@ -171,14 +171,7 @@ mod tests {
     }
 
     fn url(options: &PgConnectOptions, user: &str) -> String {
-        let sockets = options
-            .get_socket()
-            .unwrap()
-            .to_str()
-            .unwrap()
-            .replace('/', "%2F");
-        let database = options.get_database().unwrap();
-        format!("postgres://{user}@{sockets}:{}/{database}", options.get_port())
+        options.clone().username(user).to_url_lossy().into()
     }
 
     async fn unfit(url: &str) -> UnfitFilings {
@@ -213,7 +206,7 @@ mod tests {
         run(&options, "alter table filings add column broken_pages text").await;
         assert_eq!(unfit(&owner).await, UnfitFilings::OtherType("text".to_owned()));
         run(&options, "alter table filings drop column broken_pages").await;
-        // What the message says is what helps.
+        // The statement in the message helps.
         run(
             &options,
             "alter table filings add column broken_pages integer[] default '{}'",

@@ -27,7 +27,7 @@ pub(super) fn decoded<'a>(raw: Cow<'a, [u8]>, filters: &[Filter], limit: u64) ->
             Filter::FlateDecode if is_last => return Decoded::Length(inflated(&data, limit, None)),
             Filter::LzwDecode if is_last => return Decoded::Length(lzw_length(&data, limit)),
             Filter::LzwDecode => {
-                // What stands behind it is not looked at: nothing writes such a chain.
+                // The filters behind it are not looked at: nothing writes such a chain.
                 let length = lzw_length(&data, limit);
                 return Decoded::Length(length.saturating_mul(DEFLATED));
             }

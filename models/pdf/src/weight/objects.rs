@@ -175,7 +175,7 @@ fn check_stream(stream: &Stream<'_>, limits: &Limits) -> Result<(), PdfError> {
     match filters.last() {
         Some(Filter::DctDecode) => match probe_page(&data) {
             Ok(header) => pixels(header.width, header.height),
-            // What has no header has no pixels.
+            // Without a header there are no pixels.
             Err(_) => Ok(()),
         },
         Some(Filter::JpxDecode) => match jpx_sides(&data) {

@@ -3,11 +3,15 @@
 use std::borrow::Cow;
 
 use hayro_syntax::Filter;
+use memchr::memmem;
 
 use super::filters::{Decoded, decoded};
 use crate::limits::within;
 use crate::{Limits, PdfError};
 
+/// Word of a page's type, and that before the data of a stream.
+const PAGE: &[u8] = b"/Page";
+const STREAM: &[u8] = b"stream";
 /// Bytes before the data of a stream in which its dictionary is looked for.
 const DICTIONARY: usize = 4096;
 /// Versions of a page that may stand in a file, on average.
@@ -19,10 +23,10 @@ const VERSIONS: u64 = 2;
 ///
 /// [`PdfError::TooLarge`].
 pub(crate) fn check_file(bytes: &[u8], limits: &Limits) -> Result<(), PdfError> {
-    let pages = bytes
-        .windows(b"/Page".len() + 1)
-        .filter(|window| {
-            window.starts_with(b"/Page") && window.last().is_some_and(|last| !last.is_ascii_alphanumeric())
+    let pages = memmem::find_iter(bytes, PAGE)
+        .filter(|at| {
+            let behind = bytes.get(at + PAGE.len());
+            behind.is_some_and(|behind| !behind.is_ascii_alphanumeric())
         })
         .count();
     // A page that was changed stands in the file more than once.
@@ -31,22 +35,22 @@ pub(crate) fn check_file(bytes: &[u8], limits: &Limits) -> Result<(), PdfError> 
         pages as u64 / VERSIONS,
         u64::from(limits.max_pages),
     )?;
-    let mut from = 0;
-    while let Some(at) = find(bytes, from, b"stream") {
-        from = at + b"stream".len();
+    for at in memmem::find_iter(bytes, STREAM) {
         let head = bytes.get(..at).unwrap_or_default();
         if head.ends_with(b"end") {
             continue;
         }
         let head = head.get(at.saturating_sub(DICTIONARY)..).unwrap_or_default();
-        let start = head.windows(4).rposition(|window| window == b" obj").unwrap_or(0);
+        let start = memmem::rfind(head, b" obj").unwrap_or(0);
         let dictionary = head.get(start..).unwrap_or_default();
-        let has = |word: &[u8]| find(dictionary, 0, word).is_some();
         // A name may be written with escapes.
-        if !has(b"/ObjStm") && !has(b"/XRef") && !has(b"#") {
+        if ![b"/ObjStm".as_slice(), b"/XRef", b"#"]
+            .iter()
+            .any(|word| memmem::find(dictionary, word).is_some())
+        {
             continue;
         }
-        let data = bytes.get(from..).unwrap_or_default();
+        let data = bytes.get(at + STREAM.len()..).unwrap_or_default();
         let data = data.strip_prefix(b"\r").unwrap_or(data);
         let data = data.strip_prefix(b"\n").unwrap_or(data);
         let filters = filters(dictionary);
@@ -72,11 +76,7 @@ fn filters(dictionary: &[u8]) -> Vec<Filter> {
     ];
     let mut found: Vec<(usize, Filter)> = Vec::new();
     for (name, filter) in names {
-        let mut from = 0;
-        while let Some(at) = find(dictionary, from, name) {
-            found.push((at, filter));
-            from = at + name.len();
-        }
+        found.extend(memmem::find_iter(dictionary, name).map(|at| (at, filter)));
     }
     found.sort_by_key(|(at, _)| *at);
     let found: Vec<Filter> = found.into_iter().map(|(_, filter)| filter).collect();
@@ -86,10 +86,4 @@ fn filters(dictionary: &[u8]) -> Vec<Filter> {
     } else {
         found
     }
-}
-
-fn find(bytes: &[u8], from: usize, word: &[u8]) -> Option<usize> {
-    let rest = bytes.get(from..)?;
-    let at = rest.windows(word.len()).position(|window| window == word)?;
-    Some(from + at)
 }

@@ -1,14 +1,13 @@
 //! `volumes import`: lists of images into the database.
 
 use std::collections::HashSet;
-use std::io::IsTerminal;
 use std::path::PathBuf;
 
 use async_trait::async_trait;
 use chrono::Utc;
 use clap::Args;
 use futures::{StreamExt, stream};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use parkhang_core::domain::VolumeId;
 use parkhang_state::{ImportOutcome, PostgresStore, VolumeImport, VolumeQuery};
 use parkhang_store::pages::{BdrcArchive, ImageList};
@@ -21,6 +20,7 @@ use super::volumes_of_list;
 use crate::admin::command::{Access, Answer, Command, Verb};
 use crate::admin::skipped::{Skipped, SkippedCounts};
 use crate::admin::{Admin, Refusal};
+use crate::bar::bar;
 use crate::storage::{VolumeArgs, archive};
 use crate::words::pluralize;
 
@@ -314,18 +314,12 @@ impl Writer<'_> {
     }
 }
 
-/// Returns the progress bar, which is hidden unless standard error is a terminal.
+/// Returns the progress bar, which is hidden where nobody watches: over HTTP nobody sees this process's standard error.
 fn progress(lists: usize, is_watched: bool) -> ProgressBar {
-    // Over HTTP nobody sees this process's standard error, and in a file a progress bar is noise.
-    if !is_watched || !std::io::stderr().is_terminal() {
+    if !is_watched {
         return ProgressBar::hidden();
     }
-    let style = ProgressStyle::with_template("{bar:30} {pos} of {len} volumes, {eta} left");
-    let bar = ProgressBar::new(lists as u64);
-    match style {
-        Ok(style) => bar.with_style(style),
-        Err(_) => bar,
-    }
+    bar(lists, "{bar:30} {pos} of {len} volumes, {eta} left")
 }
 
 impl Answer for Imported {

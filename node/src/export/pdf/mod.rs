@@ -39,7 +39,7 @@ pub(super) async fn write_pdf(
         None => pictures::write_book(store, stored, document, file).await,
     };
     if let Err(error) = written {
-        // What it holds so far is of no use; that it cannot be removed is less than the reason why it is none.
+        // The file is of no use, and that it cannot be removed says less than the reason why it is none.
         let _ = std::fs::remove_file(&unfinished);
         return if error.is::<OriginalError>() {
             Err(error)

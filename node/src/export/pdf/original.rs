@@ -172,7 +172,8 @@ fn words_on_scan(page: &PageDocument, index: u32, scan: &Scan) -> PageWords {
     let Some(map) = pixels.map.filter(|_| size == (page.width, page.height)) else {
         return found;
     };
-    for (text, [x0, y0, x1, y1], line) in pictures::words(page, size) {
+    for Word { text, bbox, line } in pictures::words(page, size) {
+        let [x0, y0, x1, y1] = bbox;
         let (left, top) = map.to_points(x0, y0);
         let (right, bottom) = map.to_points(x1, y1);
         found

@@ -68,14 +68,6 @@ fn with_page(mut book: Book, page: &PageDocument, scan: Option<&Scan>) -> Result
         .as_ref()
         .map_or((page.width, page.height), PagePicture::size);
     let words = words(page, size);
-    let words: Vec<Word<'_>> = words
-        .iter()
-        .map(|(text, bbox, line)| Word {
-            text,
-            bbox: *bbox,
-            line: *line,
-        })
-        .collect();
     let spacing = Spacing::Written;
     match picture {
         Some(picture) => book.add_page(&picture, &words, spacing, note.as_deref())?,
@@ -92,9 +84,9 @@ fn picture(scan: &[u8]) -> Option<PagePicture<'_>> {
     })
 }
 
-/// Words of a page with their boxes in pixels of a picture of this size, and the numbers of their lines. It has another size than the scan
+/// Words of a page with their boxes in pixels of a picture of this size. It has another size than the scan
 /// where it is the straightened page.
-pub(super) fn words(page: &PageDocument, (width, height): (u32, u32)) -> Vec<(&str, [f32; 4], u32)> {
+pub(super) fn words(page: &PageDocument, (width, height): (u32, u32)) -> Vec<Word<'_>> {
     let scale = |side: u32, of: u32| {
         if of == 0 {
             1.0
@@ -118,7 +110,11 @@ pub(super) fn words(page: &PageDocument, (width, height): (u32, u32)) -> Vec<(&s
                 place(bounds.x + bounds.width, across),
                 place(bounds.y + bounds.height, down),
             ];
-            words.push((word.text, bbox, number));
+            words.push(Word {
+                text: word.text,
+                bbox,
+                line: number,
+            });
         }
     }
     words

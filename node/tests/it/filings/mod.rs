@@ -140,14 +140,7 @@ impl Database {
     }
 
     fn url(&self, user: &str) -> String {
-        let sockets = self
-            .options
-            .get_socket()
-            .unwrap()
-            .to_str()
-            .unwrap()
-            .replace('/', "%2F");
-        format!("postgres://{user}@{sockets}:{}/web", self.options.get_port())
+        self.options.clone().username(user).to_url_lossy().into()
     }
 
     fn owner(&self) -> String {
