@@ -152,6 +152,11 @@ fn the_documented_acceptance_is_that_of_the_tests() {
     let List { row: rows } = toml::from_str(&list).unwrap();
     let mut proven: BTreeMap<String, Vec<Proof>> = BTreeMap::new();
     let mut wrong = Vec::new();
+    for (place, row) in rows.iter().enumerate() {
+        if rows[..place].iter().any(|other| other.row == row.row) {
+            wrong.push(format!("{} is listed twice", row.row));
+        }
+    }
     for path in tracked() {
         if !path.ends_with(".rs") && !path.ends_with(".py") {
             continue;
@@ -173,7 +178,7 @@ fn the_documented_acceptance_is_that_of_the_tests() {
     }
     assert!(
         wrong.is_empty(),
-        "lines `Rows:` are above a test, and name rows that there are:\n  {}",
+        "rows are listed once, and lines `Rows:` are above a test and name rows that there are:\n  {}",
         wrong.join("\n  ")
     );
 

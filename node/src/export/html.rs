@@ -11,10 +11,11 @@ use base64::engine::general_purpose::STANDARD;
 use bytesize::ByteSize;
 use clap::Args;
 use futures::{StreamExt, TryStreamExt, stream};
+use parkhang_models::page::geometry::{Rect, bounding_rect};
 use parkhang_store::storage::ArtifactStore;
 use serde::Serialize;
 
-use super::document::{PageDocument, VolumeDocument};
+use super::document::{PageDocument, SegmentDocument, VolumeDocument};
 use super::results::StoredVolume;
 use super::view::View;
 use super::{scan, write};
@@ -55,7 +56,8 @@ struct ViewerLine<'a> {
     text: &'a str,
     confidence: f32,
     polygon: Vec<[i32; 2]>,
-    segments: Vec<(&'a str, f32)>,
+    /// Text, confidence and box of each word: left, top, width and height in pixels.
+    segments: Vec<(&'a str, f32, [i32; 4])>,
 }
 
 /// Pictures of the pages of a volume in order, as files; `None` for a page without one.
@@ -211,14 +213,15 @@ fn viewer_page(page: &PageDocument, picture: Option<String>) -> ViewerPage<'_> {
                 text: &line.text,
                 confidence: line.confidence,
                 polygon: line.polygon.iter().map(|point| [point.x, point.y]).collect(),
-                segments: line
-                    .segments
-                    .iter()
-                    .map(|s| (s.text.as_str(), s.confidence))
-                    .collect(),
+                segments: line.segments.iter().map(viewer_segment).collect(),
             })
             .collect(),
     }
+}
+
+fn viewer_segment(segment: &SegmentDocument) -> (&str, f32, [i32; 4]) {
+    let Rect { x, y, width, height } = bounding_rect(&segment.polygon);
+    (&segment.text, segment.confidence, [x, y, width, height])
 }
 
 fn escape(text: &str) -> String {

@@ -1,6 +1,6 @@
 //! Broken pages of PDFs, asked for by messages on a queue, read by a fleet, and fetched as JSON.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use parkhang_test_s3::{BUCKET, Endpoint};
@@ -10,9 +10,10 @@ use tokio::runtime::Runtime;
 
 use crate::api::Api;
 use crate::buckets::{keys, written};
-use crate::nodes::{Node, runs_at};
+use crate::nodes::{Node, OF_A_JOB, runs_at};
 use crate::queues::{CLIENT, Queues};
 use crate::support::{files, finish, node, workspace};
+use crate::workers::{Fleet, launching, launching_orchestrator};
 
 /// The standing job.
 const FILINGS: &str = "filings";
@@ -58,6 +59,13 @@ impl Filings {
             bucket,
             _runtime: runtime,
         }
+    }
+
+    fn create_job(&self) {
+        let site = &self.queues.site;
+        let mut create = site.command(["job", "create", FILINGS, "--standing", "--pipeline", "page_ocr"]);
+        create.args(["--config", "layout=ocr_bboxes", "--config", "read_pages=all"]);
+        finish(create).exits(0);
     }
 
     fn tasks(&self) -> Value {
@@ -126,16 +134,14 @@ fn undisturbed() -> BTreeMap<PathBuf, Vec<u8>> {
     expected
 }
 
-/// Rows: 126, 127, 128, 130, 142, 144, 145, 151.
+/// Rows: 126, 127, 128, 130, 142, 144, 145, 148, 150, 151.
 #[test]
 #[ignore = "needs ministack and boto3 beside $PYTHON: tests/python/requirements.txt"]
 fn pages_that_messages_ask_for_are_read_whatever_dies_over_sqs() {
     let filings = Filings::new();
     let site = &filings.queues.site;
     finish(site.command(["queue", "create"])).exits(0);
-    let mut create = site.command(["job", "create", FILINGS, "--standing", "--pipeline", "page_ocr"]);
-    create.args(["--config", "layout=ocr_bboxes", "--config", "read_pages=all"]);
-    finish(create).exits(0);
+    filings.create_job();
 
     let mut messages: Vec<Value> = PDFS.iter().map(|(id, _, pages)| message(id, pages)).collect();
     let mut newer = message("11805134", &[1]);
@@ -159,7 +165,7 @@ fn pages_that_messages_ask_for_are_read_whatever_dies_over_sqs() {
         of("done") == 2 && of("failed") == 1
     };
     let tasks = Wait::until("what can be read is read")
-        .at_most(crate::nodes::OF_A_JOB)
+        .at_most(OF_A_JOB)
         .sees(|| filings.tasks(), ended);
     assert!(
         tasks.to_string().contains("hkex/2026/11805136.pdf"),
@@ -234,4 +240,60 @@ fn pages_that_messages_ask_for_are_read_whatever_dies_over_sqs() {
         3,
         "nothing is done twice"
     );
+}
+
+/// Rows: 135, 136, 137.
+#[test]
+#[ignore = "needs ministack and boto3 beside $PYTHON: tests/python/requirements.txt"]
+fn a_fleet_for_pages_comes_from_zero_and_goes_back_over_sqs() {
+    let mut filings = Filings::new();
+    let address = launching(&mut filings.queues.site);
+    let scaling = [
+        ("autoscaler.enabled", "true"),
+        ("autoscaler.scale_out_cooldown", "0s"),
+        ("autoscaler.scale_in_cooldown", "1s"),
+        ("autoscaler.gpu.cap", "2"),
+        ("autoscaler.cpu.cap", "1"),
+    ];
+    let scaling = scaling.map(|(key, value)| (key, value.to_owned()));
+    filings.queues.site.settings.extend(scaling);
+    let site = &filings.queues.site;
+    let fleet = Fleet(site);
+    finish(site.command(["queue", "create"])).exits(0);
+    filings.create_job();
+    let leader = launching_orchestrator(site, &address);
+    let groups = || finish(site.command(["workers", "list", "--json"])).exits(0).json();
+    let is_empty = |listed: &Value| {
+        let groups = listed["groups"].as_array().unwrap();
+        groups.iter().all(|group| group["desired"] == 0 && group["joined"] == 0)
+    };
+    let listed = groups();
+    assert!(is_empty(&listed), "no messages, nobody there: {listed:#}");
+
+    let messages: Vec<Value> = PDFS.iter().map(|(id, _, pages)| message(id, pages)).collect();
+    filings.send(&messages);
+    let mut seen = BTreeSet::new();
+    let are_done = |tasks: &Value| {
+        let tasks = tasks["tasks"].as_array().unwrap();
+        tasks.len() == PDFS.len() && tasks.iter().all(|task| task["state"] == "done")
+    };
+    Wait::until("the pages are read").at_most(OF_A_JOB).sees(
+        || {
+            seen.extend(fleet.names());
+            filings.tasks()
+        },
+        are_done,
+    );
+    assert!(
+        seen.iter().any(|name| name.starts_with("launched-gpu-1")),
+        "workers came with the messages: {seen:?}"
+    );
+    assert!(seen.len() <= 3, "no more than the caps: {seen:?}");
+    assert_eq!(filings.pages(), undisturbed());
+
+    Wait::until("the fleet is gone").at_most(OF_A_JOB).sees(
+        || (groups(), fleet.names()),
+        |(listed, names)| is_empty(listed) && names.is_empty(),
+    );
+    assert_eq!(leader.stop(), Some(0));
 }

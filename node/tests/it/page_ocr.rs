@@ -135,6 +135,7 @@ fn the_flags_say_which_pages_are_read() {
     assert_eq!(refused.code, Some(2), "{}", refused.stderr);
 }
 
+/// Rows: C18.
 #[test]
 fn images_and_pdfs_are_two_jobs_of_one_run() {
     let folder = tempfile::tempdir().unwrap();
@@ -271,7 +272,7 @@ fn a_killed_run_is_taken_up_page_by_page() {
     assert_same_files(&out.join("jobs"), &undisturbed.join("jobs"));
 }
 
-/// Rows: 127.
+/// Rows: 127, C6, C17.
 #[test]
 fn the_layout_of_web_services_has_a_file_for_each_page() {
     let folder = tempfile::tempdir().unwrap();

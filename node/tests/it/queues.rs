@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::named_models::scraped;
 use crate::nodes::{JOB, Node, OF_A_JOB, Site, assert_finished, runs_at, undisturbed};
 use crate::support::finish;
-use crate::workers::{kill_launched, launched};
+use crate::workers::Fleet;
 
 /// A site whose work goes through queues.
 pub(crate) struct Queues {
@@ -161,15 +161,6 @@ print(letter['MessageAttributes']['DeadLetterReason']['StringValue'])"
     assert!(reason.contains("no message about a task"), "{reason}");
 }
 
-/// Workers of a site, gone with the test.
-struct Fleet<'a>(&'a Site);
-
-impl Drop for Fleet<'_> {
-    fn drop(&mut self) {
-        kill_launched(self.0);
-    }
-}
-
 /// Nobody but a process that knows queues and a launcher decides how many workers there are: none, as many as messages need, and none
 /// again once the queues have been empty for two minutes.
 /// Rows: 155.
@@ -180,12 +171,7 @@ fn a_fleet_comes_with_messages_and_goes_with_them_over_sqs() {
     let site = &queues.site;
     finish(site.command(["queue", "create"])).exits(0);
     let fleet = Fleet(site);
-    let workers = || {
-        launched(site)
-            .into_iter()
-            .map(|(name, _)| name)
-            .collect::<Vec<_>>()
-    };
+    let workers = || fleet.names();
     let autoscaler = Node::start_with(site, "autoscaler", &[], |command| {
         command.args(["--source", "sqs"]);
         for setting in [
@@ -231,7 +217,6 @@ fn a_fleet_comes_with_messages_and_goes_with_them_over_sqs() {
     assert_eq!(scraped(&autoscaler, backlog), Some(0.0));
     assert_eq!(autoscaler.stop(), Some(0));
     assert_eq!(leader.stop(), Some(0));
-    drop(fleet);
 }
 
 /// Rows: 143.

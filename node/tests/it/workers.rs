@@ -20,22 +20,14 @@ struct LaunchingSite {
 impl LaunchingSite {
     fn with_settings(volumes: u8, settings: &[(&'static str, &str)]) -> Self {
         let mut site = Site::with_volumes(volumes, 2);
-        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let address = free.to_string();
-        let shared = [
-            ("cluster.orchestrators", address.as_str()),
-            ("launcher.kind", "local"),
-            ("launcher.interval", "300ms"),
-        ];
-        let settings = shared.iter().chain(settings);
-        site.settings = settings.map(|(key, value)| (*key, (*value).to_owned())).collect();
+        let address = launching(&mut site);
+        let settings = settings.iter().map(|(key, value)| (*key, (*value).to_owned()));
+        site.settings.extend(settings);
         Self { site, address }
     }
 
     fn orchestrator(&self) -> Node {
-        Node::start_with(&self.site, "orchestrator", &[&self.address], |command| {
-            command.args(["--set", &format!("cluster.listen={}", self.address)]);
-        })
+        launching_orchestrator(&self.site, &self.address)
     }
 
     /// Names and numbers of the processes that the record knows.
@@ -74,6 +66,40 @@ impl LaunchingSite {
 impl Drop for LaunchingSite {
     fn drop(&mut self) {
         kill_launched(&self.site);
+    }
+}
+
+/// Lets the orchestrator of a site launch workers as processes of this machine; returns where it has to listen for them.
+pub(crate) fn launching(site: &mut Site) -> String {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let address = free.to_string();
+    site.settings.extend([
+        ("cluster.orchestrators", address.clone()),
+        ("launcher.kind", "local".to_owned()),
+        ("launcher.interval", "300ms".to_owned()),
+    ]);
+    address
+}
+
+/// The orchestrator of a site whose workers are launched.
+pub(crate) fn launching_orchestrator(site: &Site, address: &str) -> Node {
+    Node::start_with(site, "orchestrator", &[address], |command| {
+        command.args(["--set", &format!("cluster.listen={address}")]);
+    })
+}
+
+/// Launched workers of a site, none of which outlives it.
+pub(crate) struct Fleet<'a>(pub(crate) &'a Site);
+
+impl Fleet<'_> {
+    pub(crate) fn names(&self) -> Vec<String> {
+        launched(self.0).into_iter().map(|(name, _)| name).collect()
+    }
+}
+
+impl Drop for Fleet<'_> {
+    fn drop(&mut self) {
+        kill_launched(self.0);
     }
 }
 

@@ -3,12 +3,12 @@
 import { get, part } from "./api.js";
 import { count, fill, h, percent } from "./dom.js";
 import { search } from "./search.js";
-import { bounds, scanSheet } from "./sheet.js";
+import { bounds, scanSheet, wordBox } from "./sheet.js";
 import { strip } from "./strip.js";
 
 const UNSURE = 0.8;
-// What is shown of the lines, on this page and the next one.
-const shows = { outlines: true, numbers: false };
+// What is shown of the lines and their words, on this page and the next one.
+const shows = { outlines: true, words: false, numbers: false };
 // How many pixels wide the picture of a scan is: the first of these that is no less than what is shown of it.
 const WIDTHS = [1600, 3000, 6000];
 const SIDEWAYS = new Set(["ArrowLeft", "ArrowRight"]);
@@ -52,7 +52,7 @@ export async function reader(place, job, volume, number) {
       const box = sheet.getBoundingClientRect();
       large.center((page.width * (event.clientX - box.left)) / box.width);
     },
-    shown: sharper, labels: page.lines.map(placed(page)),
+    shown: sharper, words: (line) => line.segments.map(boxed), labels: page.lines.map(placed(page)),
   });
 
   let chosen;
@@ -116,6 +116,11 @@ export async function reader(place, job, volume, number) {
     refresh: () => page.width > 0 && !missing.hidden && (picture.src = address(`width=${width}`)),
     leave: () => removeEventListener("keydown", keys),
   };
+}
+
+function boxed({ text, polygon, confidence }) {
+  const { left, top, right, bottom } = bounds(polygon);
+  return wordBox([left, top, right - left + 1, bottom - top + 1], `${text.trim()}, confidence ${percent(confidence)}`);
 }
 
 // The number of a line, before its beginning.

@@ -1,18 +1,19 @@
-// The scan of a page with the outlines of its lines over it, in a frame that zooms. The console and the exported viewer draw it alike: the
+// The scan of a page with the outlines of its lines and the boxes of their words over it, in a frame that zooms. The console and the exported viewer draw it alike: the
 // viewer is one file, and has this module and those that it imports inlined.
 
 import { h } from "./dom.js";
 import { zoomable } from "./zoom.js";
 
-// `picture` shows all of the page. `about(line, index)` is the title of a line, `choose(index, event)` is called when it is clicked, and `shown` as
-// by `zoomable`; `labels` are drawn over the outlines.
-export function scanSheet(page, picture, { about, choose, shown, labels }) {
+// `picture` shows all of the page. `about(line, index)` is the title of a line, `choose(index, event)` is called when it or a word of it is clicked,
+// and `shown` as by `zoomable`; `words(line)` are rectangles, and `labels` are drawn over them.
+export function scanSheet(page, picture, { about, choose, shown, words, labels }) {
   const outlines = page.lines.map((line, index) => h("polygon", {
     points: line.polygon.map((corner) => corner.join(",")).join(" "), onclick: (event) => choose(index, event),
   }, h("title", {}, about(line, index))));
+  const boxes = page.lines.map((line, index) => h("g", { class: "words", onclick: (event) => choose(index, event) }, words(line)));
   const place = h("div", { class: "sheet" }, picture, h("svg", {
     viewBox: `0 0 ${page.width || 1} ${page.height || 1}`, preserveAspectRatio: "none",
-  }, outlines, labels));
+  }, outlines, boxes, labels));
   const zoom = zoomable(place, page.width, shown);
   // Marks one line, and brings it into the frame unless it `isSeen`.
   const mark = (chosen, isSeen) => {
@@ -23,6 +24,9 @@ export function scanSheet(page, picture, { about, choose, shown, labels }) {
   };
   return { place, outlines, zoom, mark };
 }
+
+// The box of a word, with what is said of it.
+export const wordBox = ([x, y, width, height], title, style) => h("rect", { x, y, width, height, style }, h("title", {}, title));
 
 // The sides of the upright rectangle around a polygon.
 export function bounds(polygon) {

@@ -1,7 +1,7 @@
 // The exported viewer: a volume that lies in this file, but for its pictures if they are many; these lie in a folder beside it.
 
 import { fill, h } from "./dom.js";
-import { scanSheet } from "./sheet.js";
+import { scanSheet, wordBox } from "./sheet.js";
 
 const volume = JSON.parse(document.getElementById("volume").textContent);
 const by = (id) => document.getElementById(id);
@@ -23,7 +23,7 @@ function show(index, selected = -1) {
   history.replaceState(null, "", `#${current + 1}`);
   const source = pictureOf(page);
   const picture = source && h("img", { src: source, alt: page.source });
-  drawn = scanSheet(page, picture, { about, choose: (number) => select(number, true) });
+  drawn = scanSheet(page, picture, { about, choose: (number) => select(number, true), words: (entry) => entry.segments.map(boxed) });
   // A page without a picture has its outlines all the same.
   if (page.width && page.height) drawn.place.style.aspectRatio = `${page.width} / ${page.height}`;
   for (const [number, outline] of drawn.outlines.entries()) outline.style.setProperty("--line", colour(page.lines[number].confidence));
@@ -64,6 +64,10 @@ function shaded([part, confidence]) {
   return span;
 }
 
+function boxed([part, confidence, box]) {
+  return wordBox(box, `${part.trim()}, confidence ${confidence.toFixed(3)}`, `--line: ${colour(confidence)}`);
+}
+
 function select(number, isSeen) {
   line = Math.max(0, Math.min(volume.pages[current].lines.length - 1, number));
   for (const [index, paragraph] of [...text.children].entries()) paragraph.classList.toggle("on", index === line);
@@ -98,7 +102,7 @@ const keys = {
   ArrowRight: () => show(current + 1), PageDown: () => show(current + 1),
   Home: () => show(0), End: () => show(volume.pages.length - 1),
   ArrowUp: () => select(line - 1), ArrowDown: () => select(line + 1),
-  l: () => document.body.classList.toggle("no-outlines"), c: () => document.body.classList.toggle("confidence"),
+  l: () => document.body.classList.toggle("no-outlines"), w: () => document.body.classList.toggle("boxes"), c: () => document.body.classList.toggle("confidence"),
   "/": () => search.focus(), "?": () => by("help").showModal(),
 };
 document.addEventListener("keydown", (event) => {

@@ -86,7 +86,7 @@ fn without_time(mut messages: Vec<Value>) -> Vec<Value> {
 }
 
 /// A manifest with filings that are good, missing, no PDFs and encrypted, and with lines that are none.
-/// Rows: 121, 123, 124, 129, 132, 133, 146, 149.
+/// Rows: 121, 123, 124, 129, 132, 133, 146, 148, 149.
 #[test]
 #[ignore = "needs ministack beside $PYTHON: tests/python/requirements.txt"]
 fn a_manifest_is_detected_recorded_and_published_over_sqs() {
