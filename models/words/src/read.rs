@@ -1,5 +1,7 @@
 //! A page, read as a whole: turned upright, searched for text, cut into line images, read and put in order.
 
+use std::borrow::Cow;
+
 use image::{RgbImage, imageops};
 use serde::{Deserialize, Serialize};
 
@@ -52,14 +54,6 @@ pub struct PageReading {
 }
 
 impl PageReading {
-    /// Sum of the confidences of all characters above that of a guess: readings of one page compare by it.
-    fn surety(&self) -> f32 {
-        let words = self.lines.iter().flat_map(|line| &line.words);
-        words
-            .map(|word| word.text.chars().count() as f32 * (word.confidence - 0.5))
-            .sum()
-    }
-
     /// Mean confidence of the characters; 1 for a page without any.
     fn confidence(&self) -> f32 {
         let (mut sum, mut count) = (0.0, 0.0);
@@ -70,6 +64,14 @@ impl PageReading {
         }
         if count > 0.0 { sum / count } else { 1.0 }
     }
+}
+
+/// Sum of the confidences of all characters above that of a guess: readings of the same boxes compare by it.
+fn surety<'a>(lines: impl IntoIterator<Item = &'a Line>) -> f32 {
+    let words = lines.into_iter().flat_map(|line| &line.words);
+    words
+        .map(|word| word.text.chars().count() as f32 * (word.confidence - 0.5))
+        .sum()
 }
 
 /// A line of text, or a part of one that stands by itself.
@@ -117,19 +119,20 @@ pub fn read(
         return Ok(PageReading::default());
     }
     let turn = match options.orientation {
-        Orienting::Fixed(turn) => return read_turned(page, turn, models, options),
+        Orienting::Fixed(turn) => return Found::on(page, turn, models, options)?.read(page, models, options),
         Orienting::Auto => turns(page, models)?,
     };
     let (first, others) = turn;
-    let mut best = read_turned(page, first, models, options)?;
+    let found = Found::on(page, first, models, options)?;
+    let mut best = found.read(page, models, options)?;
     if best.lines.is_empty() {
         return Ok(best);
     }
     let doubtful = best.confidence() < DOUBTFUL;
     for (turn, possible) in others {
-        if possible || doubtful {
-            let other = read_turned(page, turn, models, options)?;
-            if other.surety() > best.surety() {
+        if (possible || doubtful) && found.may_lie_otherwise(turn, models, options)? {
+            let other = Found::on(page, turn, models, options)?.read(page, models, options)?;
+            if surety(&other.lines) > surety(&best.lines) {
                 best = other;
             }
         }
@@ -169,36 +172,93 @@ fn turns(page: &RgbImage, models: &PrintModels) -> Result<Turns, InferenceError>
     Ok((first, ranked.collect()))
 }
 
-fn read_turned(
-    page: &RgbImage,
+/// Ratio of the lengths of boxes that lie across and of those that stand from which the lines of a page lie across.
+const ACROSS: f32 = 4.0;
+/// Boxes that are read to see whether a page is upside down.
+const SAMPLE: usize = 12;
+
+/// The text that was found on a page, turned upright.
+struct Found<'a> {
     turn: Turn,
-    models: &PrintModels,
-    options: &ReadOptions,
-) -> Result<PageReading, InferenceError> {
-    let turned = turn.undone(page);
-    let upright = turned.as_ref().unwrap_or(page);
-    let input = detection::input(upright, options.long_side);
-    let probabilities = models.detector.probabilities(&input)?;
-    let boxes = detection::boxes(
-        &probabilities,
-        (input.width as u32, input.height as u32),
-        upright.dimensions(),
-    );
-    let boxes: Vec<Quad> = boxes.iter().map(|text| text.quad).collect();
-    let lines = recognize(upright, &boxes, models, options.min_confidence)?;
-    let mut lines: Vec<Line> = lines.into_iter().flatten().collect();
-    let bounds: Vec<_> = lines.iter().map(|line| line.quad.bounds()).collect();
-    let mut ordered = Vec::with_capacity(lines.len());
-    for place in reading_order(&bounds) {
-        let mut line = std::mem::replace(&mut lines[place], Line::empty());
-        let back = |quad: Quad| quad.map(|place| turn.redone(place, page.dimensions()));
-        line.quad = back(line.quad);
-        for word in &mut line.words {
-            word.quad = back(word.quad);
-        }
-        ordered.push(line);
+    upright: Cow<'a, RgbImage>,
+    boxes: Vec<Quad>,
+}
+
+impl<'a> Found<'a> {
+    fn on(
+        page: &'a RgbImage,
+        turn: Turn,
+        models: &PrintModels,
+        options: &ReadOptions,
+    ) -> Result<Self, InferenceError> {
+        let upright = turn.undone(page).map_or(Cow::Borrowed(page), Cow::Owned);
+        let input = detection::input(&upright, options.long_side);
+        let probabilities = models.detector.probabilities(&input)?;
+        let boxes = detection::boxes(
+            &probabilities,
+            (input.width as u32, input.height as u32),
+            upright.dimensions(),
+        );
+        let boxes = boxes.iter().map(|text| text.quad).collect();
+        Ok(Self { turn, upright, boxes })
     }
-    Ok(PageReading { turn, lines: ordered })
+
+    /// Reads all boxes; `page` is the page as it was given.
+    fn read(
+        &self,
+        page: &RgbImage,
+        models: &PrintModels,
+        options: &ReadOptions,
+    ) -> Result<PageReading, InferenceError> {
+        let lines = recognize(&self.upright, &self.boxes, models, options.min_confidence)?;
+        let mut lines: Vec<Line> = lines.into_iter().flatten().collect();
+        let bounds: Vec<_> = lines.iter().map(|line| line.quad.bounds()).collect();
+        let mut ordered = Vec::with_capacity(lines.len());
+        for place in reading_order(&bounds) {
+            let mut line = std::mem::replace(&mut lines[place], Line::empty());
+            let back = |quad: Quad| quad.map(|place| self.turn.redone(place, page.dimensions()));
+            line.quad = back(line.quad);
+            for word in &mut line.words {
+                word.quad = back(word.quad);
+            }
+            ordered.push(line);
+        }
+        Ok(PageReading {
+            turn: self.turn,
+            lines: ordered,
+        })
+    }
+
+    /// Decides whether it is worth while to read the page in another turn: lines that lie across do so upside down as well but in
+    /// no other turn, and then some of them read more surely.
+    fn may_lie_otherwise(
+        &self,
+        turn: Turn,
+        models: &PrintModels,
+        options: &ReadOptions,
+    ) -> Result<bool, InferenceError> {
+        let quads = || self.boxes.iter().copied();
+        let mut across: Vec<Quad> = quads()
+            .filter(|quad| quad.width() > TALL * quad.height())
+            .collect();
+        let length: f32 = across.iter().map(Quad::width).sum();
+        let standing = quads().filter(|quad| quad.height() > TALL * quad.width());
+        let length_standing: f32 = standing.map(|quad| quad.height()).sum();
+        if length <= ACROSS * length_standing {
+            return Ok(true);
+        }
+        if turn != self.turn.opposite() {
+            return Ok(false);
+        }
+        across.sort_by(|one, other| other.width().total_cmp(&one.width()));
+        across.truncate(SAMPLE);
+        let surety_turned = |quarters: usize| {
+            let boxes: Vec<Quad> = across.iter().map(|quad| quad.turned(quarters)).collect();
+            let lines = recognize(&self.upright, &boxes, models, options.min_confidence)?;
+            Ok::<f32, InferenceError>(surety(lines.iter().flatten()))
+        };
+        Ok(surety_turned(2)? > surety_turned(0)?)
+    }
 }
 
 impl Line {

@@ -35,6 +35,16 @@ impl Turn {
         Self::ALL.into_iter().find(|turn| turn.degrees() == degrees)
     }
 
+    /// The turn by which the content is upside down where it is upright by this one.
+    pub(crate) fn opposite(self) -> Self {
+        match self {
+            Self::Upright => Self::Half,
+            Self::Quarter => Self::ThreeQuarters,
+            Self::Half => Self::Upright,
+            Self::ThreeQuarters => Self::Quarter,
+        }
+    }
+
     /// The page with its content upright; `None` where it is.
     pub(crate) fn undone(self, page: &RgbImage) -> Option<RgbImage> {
         match self {

@@ -5,10 +5,14 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use image::{RgbImage, imageops};
 use parkhang_kernels::device::DeviceSpec;
-use parkhang_words::{ComputeDevice, PageReading, PrintModels, ReadOptions, Turn, load, read};
+use parkhang_words::inference::{ImageBatch, OrientationClassifier};
+use parkhang_words::{
+    ComputeDevice, InferenceError, PageReading, PrintModels, ReadOptions, Turn, load, read,
+};
 
 fn models() -> PrintModels {
     let device = ComputeDevice::open(&DeviceSpec::cpu(NonZeroUsize::MIN)).unwrap();
@@ -86,6 +90,35 @@ fn a_turned_page_gives_the_same_texts_in_the_places_where_they_stand() {
                 "{word:?}"
             );
         }
+    }
+}
+
+/// A classifier that finds all turns alike.
+#[derive(Debug)]
+struct Undecided;
+
+impl OrientationClassifier for Undecided {
+    fn probabilities(&self, pictures: &ImageBatch) -> Result<Vec<[f32; 4]>, InferenceError> {
+        Ok(vec![[0.25; 4]; pictures.count])
+    }
+}
+
+#[test]
+fn a_page_that_lies_upside_down_is_known_by_how_surely_it_reads() {
+    let Some(shared) = shared() else { return };
+    let (page, expected) = sample(&shared);
+    let models = PrintModels {
+        orientation: Arc::new(Undecided),
+        ..models()
+    };
+    for (page, turn) in [(imageops::rotate180(&page), Turn::Half), (page, Turn::Upright)] {
+        let reading = read(&page, &models, &ReadOptions::default()).unwrap();
+        assert_eq!(reading.turn, turn);
+        let read = texts(&reading);
+        assert!(
+            expected.iter().all(|text| read.contains(&text.as_str())),
+            "{read:#?}"
+        );
     }
 }
 

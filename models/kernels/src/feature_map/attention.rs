@@ -22,37 +22,83 @@ impl<T, F: FnOnce() -> T> WithSimd for Vectorised<F> {
 
 /// Self-attention along a map of one row, `[queries, keys, values][heads][channels of a head]`.
 pub(super) fn attend(map: &RowMap, heads: usize) -> RowMap {
-    InstructionSet::detect().run(Vectorised(
-        #[inline(always)]
-        || attend_in_loops(map, heads),
-    ))
+    let mut target = RowMap::unset(1, map.channels / 3, map.width);
+    InstructionSet::detect().run(Attention {
+        map,
+        heads,
+        target: &mut target,
+    });
+    target
 }
 
-#[inline(always)]
-fn attend_in_loops(map: &RowMap, heads: usize) -> RowMap {
-    let (width, channels) = (map.width, map.channels / 3);
-    let depth = channels / heads.max(1);
-    let scale = 1.0 / (depth as f32).sqrt();
-    let mut target = RowMap::unset(1, channels, width);
-    let mut shares = vec![0.0_f32; width];
-    for head in 0..heads {
-        let channel = |part: usize, number: usize| map.channel(0, part * channels + head * depth + number);
-        for column in 0..width {
-            shares.fill(0.0);
+/// Columns whose queries are answered together, so that keys and values are loaded once for all of them.
+const TOGETHER: usize = 4;
+
+struct Attention<'a> {
+    map: &'a RowMap,
+    heads: usize,
+    target: &'a mut RowMap,
+}
+
+impl WithSimd for Attention<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { map, heads, target } = self;
+        let (width, channels) = (map.width, map.channels / 3);
+        let depth = channels / heads.max(1);
+        let scale = 1.0 / (depth as f32).sqrt();
+        let padded = width.next_multiple_of(S::F32_LANES);
+        // Keys and values of a head, `[channels][padded]`, with zeros behind the last column.
+        let (mut keys, mut values) = (vec![0.0; depth * padded], vec![0.0; depth * padded]);
+        let mut shares = vec![0.0_f32; TOGETHER * padded];
+        for head in 0..heads {
+            let channel =
+                |part: usize, number: usize| map.channel(0, part * channels + head * depth + number);
             for number in 0..depth {
-                let query = channel(0, number)[column] * scale;
-                for (share, &key) in shares.iter_mut().zip(channel(1, number)) {
-                    *share += query * key;
-                }
+                keys[number * padded..][..width].copy_from_slice(channel(1, number));
+                values[number * padded..][..width].copy_from_slice(channel(2, number));
             }
-            let sum = soften(&mut shares);
-            for number in 0..depth {
-                let value = dot(&shares, channel(2, number)) / sum;
-                target.values[(head * depth + number) * width + column] = value;
+            for first in (0..width).step_by(TOGETHER) {
+                // Where fewer columns are left, the last one is asked for again.
+                let column = |query: usize| (first + query).min(width - 1);
+                for place in 0..padded / S::F32_LANES {
+                    let mut sums = [simd.splat_f32s(0.0); TOGETHER];
+                    for number in 0..depth {
+                        let seen = S::as_simd_f32s(&keys[number * padded..][..padded]).0[place];
+                        let queries = channel(0, number);
+                        for (query, sum) in sums.iter_mut().enumerate() {
+                            let asked = simd.splat_f32s(queries[column(query)] * scale);
+                            *sum = simd.mul_add_e_f32s(asked, seen, *sum);
+                        }
+                    }
+                    for (shares, sum) in shares.chunks_exact_mut(padded).zip(sums) {
+                        S::as_mut_simd_f32s(shares).0[place] = sum;
+                    }
+                }
+                let mut wholes = [0.0; TOGETHER];
+                for (shares, whole) in shares.chunks_exact_mut(padded).zip(&mut wholes) {
+                    *whole = soften(&mut shares[..width]);
+                    // What lies behind the last column has no share: its values are zero.
+                    shares[width..].fill(0.0);
+                }
+                for number in 0..depth {
+                    let seen = S::as_simd_f32s(&values[number * padded..][..padded]).0;
+                    let mut sums = [simd.splat_f32s(0.0); TOGETHER];
+                    for (shares, sum) in shares.chunks_exact(padded).zip(&mut sums) {
+                        for (&share, &seen) in S::as_simd_f32s(shares).0.iter().zip(seen) {
+                            *sum = simd.mul_add_e_f32s(share, seen, *sum);
+                        }
+                    }
+                    let target = &mut target.values[(head * depth + number) * width..][..width];
+                    for (query, (sum, whole)) in sums.into_iter().zip(wholes).enumerate() {
+                        target[column(query)] = simd.reduce_sum_f32s(sum) / whole;
+                    }
+                }
             }
         }
     }
-    target
 }
 
 /// Replaces values by their exponentials, relative to the largest, and returns their sum.
@@ -65,22 +111,16 @@ fn soften(values: &mut [f32]) -> f32 {
     values.iter().sum()
 }
 
-#[inline(always)]
-fn dot(left: &[f32], right: &[f32]) -> f32 {
-    const LANES: usize = 16;
-    let ((left, left_rest), (right, right_rest)) = (left.as_chunks::<LANES>(), right.as_chunks::<LANES>());
-    let mut sums = [0.0; LANES];
-    for (left, right) in left.iter().zip(right) {
-        for ((sum, left), right) in sums.iter_mut().zip(left).zip(right) {
-            *sum += left * right;
-        }
-    }
-    let rest = left_rest.iter().zip(right_rest).map(|(left, right)| left * right);
-    sums.into_iter().chain(rest).sum()
-}
-
 /// Norm of each pixel over its channels.
 pub(super) fn layer_norm(map: &RowMap, norm: &LayerNorm) -> RowMap {
+    InstructionSet::detect().run(Vectorised(
+        #[inline(always)]
+        || layer_norm_in_loops(map, norm),
+    ))
+}
+
+#[inline(always)]
+fn layer_norm_in_loops(map: &RowMap, norm: &LayerNorm) -> RowMap {
     let mut target = map.clone();
     let (channels, width) = (map.channels, map.width.max(1));
     let mut sums = vec![0.0_f32; width];

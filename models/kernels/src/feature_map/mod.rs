@@ -12,6 +12,7 @@
 //! processor's caches, which takes images side by side on its threads instead.
 
 mod attention;
+mod bands;
 mod recurrent;
 mod rows;
 mod tensors;
@@ -62,6 +63,25 @@ pub trait FeatureMap: Sized + Clone {
         convolution: &Self::Convolution,
         activation: Activation,
     ) -> Result<Self, InferenceError>;
+
+    /// The map after a convolution of the channels of maps of one size, one after the other.
+    fn convolve_stack(
+        maps: &[Self],
+        convolution: &Self::Convolution,
+        activation: Activation,
+    ) -> Result<Self, InferenceError> {
+        Self::stack(maps).convolve(convolution, activation)
+    }
+
+    /// What `compute` makes of the map. The number of rows of the result is in proportion, and none depends on rows of the map that
+    /// are `unit` rows or more above or below those that it is of: a map in host memory is computed in bands of rows.
+    fn by_bands(
+        &self,
+        _unit: usize,
+        compute: impl Fn(&Self) -> Result<Self, InferenceError>,
+    ) -> Result<Self, InferenceError> {
+        compute(self)
+    }
 
     /// A block of ConvNeXt's: a depthwise convolution, then a two-layer perceptron per pixel, added to the map.
     fn residual_block(&self, block: &ResidualBlock<Self::Convolution>) -> Result<Self, InferenceError> {

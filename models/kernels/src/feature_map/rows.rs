@@ -3,11 +3,11 @@
 use burn::tensor::Device;
 
 use super::recurrent::{HostLstm, LstmWeights};
-use super::{Activation, FeatureMap, LayerNorm, MapSize, Perceptron, Pool, ResidualBlock, attention};
+use super::{Activation, FeatureMap, LayerNorm, MapSize, Perceptron, Pool, ResidualBlock, attention, bands};
 use crate::convolution::{Conv2dShape, ConvolutionWeights};
 use crate::error::InferenceError;
 use crate::precision::Precision;
-use crate::row_convolution::{DepthwiseConvolution, PooledBuffer, RowConvolution, RowMap};
+use crate::row_convolution::{DepthwiseConvolution, InstructionSet, PooledBuffer, RowConvolution, RowMap};
 
 /// A convolution of all channels with all, or of each with itself.
 #[derive(Debug)]
@@ -80,6 +80,26 @@ impl FeatureMap for RowMap {
         }
     }
 
+    fn convolve_stack(
+        maps: &[Self],
+        convolution: &HostConvolution,
+        activation: Activation,
+    ) -> Result<Self, InferenceError> {
+        match convolution {
+            HostConvolution::Dense(dense) => dense.forward_stacked(maps, activation),
+            HostConvolution::Depthwise(_) => None,
+        }
+        .map_or_else(|| Self::stack(maps).convolve(convolution, activation), Ok)
+    }
+
+    fn by_bands(
+        &self,
+        unit: usize,
+        compute: impl Fn(&Self) -> Result<Self, InferenceError>,
+    ) -> Result<Self, InferenceError> {
+        bands::by_bands(self, unit, compute)
+    }
+
     /// Band after band of rows, so that what is between the convolutions never leaves the cache.
     fn residual_block(&self, block: &ResidualBlock<HostConvolution>) -> Result<Self, InferenceError> {
         let (HostConvolution::Depthwise(depthwise), HostConvolution::Dense(narrow)) =
@@ -143,25 +163,10 @@ impl FeatureMap for RowMap {
     }
 
     fn average_pool(&self, rows: usize, columns: usize) -> Self {
-        let (down, across) = (self.rows / rows, self.width / columns);
-        let share = 1.0 / (rows * columns) as f32;
-        let mut values = Vec::with_capacity(down * self.channels * across);
-        for row in 0..down {
-            for channel in 0..self.channels {
-                values.extend((0..across).map(|column| {
-                    let window = (0..rows).flat_map(|inner| {
-                        &self.channel(row * rows + inner, channel)[column * columns..(column + 1) * columns]
-                    });
-                    window.sum::<f32>() * share
-                }));
-            }
-        }
-        Self {
-            rows: down,
-            channels: self.channels,
-            width: across,
-            values: values.into(),
-        }
+        InstructionSet::detect().run(
+            #[inline(always)]
+            || pooled(self, rows, columns),
+        )
     }
 
     fn interleave(&self) -> Self {
@@ -169,6 +174,11 @@ impl FeatureMap for RowMap {
     }
 
     fn likeliest(&self, classifier: &HostConvolution) -> Result<Vec<(u32, f32)>, InferenceError> {
+        if let HostConvolution::Dense(classifier) = classifier
+            && let Some(likeliest) = classifier.likeliest(self)
+        {
+            return Ok(likeliest);
+        }
         let scores = self.convolve(classifier, Activation::None)?;
         Ok(attention::likeliest(&scores))
     }
@@ -213,7 +223,10 @@ impl FeatureMap for RowMap {
             after,
         } = pool;
         if (kernel, stride, padding, after) == ([2, 2], [1, 1], 0, 1) {
-            return largest_of_four(self);
+            return InstructionSet::detect().run(
+                #[inline(always)]
+                || largest_of_four(self),
+            );
         }
         let output =
             |size: usize, axis: usize| (size + 2 * padding + after - kernel[axis]) / stride[axis] + 1;
@@ -377,7 +390,30 @@ fn by_row(values: &[f32], size: MapSize) -> PooledBuffer {
     by_row
 }
 
+/// Means of windows of so many rows and columns.
+#[inline(always)]
+fn pooled(map: &RowMap, rows: usize, columns: usize) -> RowMap {
+    let mut target = RowMap::unset(map.rows / rows, map.channels, map.width / columns);
+    let share = 1.0 / (rows * columns) as f32;
+    let width = target.width.max(1);
+    let mut sums = vec![0.0_f32; map.width];
+    for (place, target) in target.values.chunks_exact_mut(width).enumerate() {
+        let (row, channel) = (place / map.channels, place % map.channels);
+        sums.copy_from_slice(map.channel(row * rows, channel));
+        for row in row * rows + 1..(row + 1) * rows {
+            for (sum, value) in sums.iter_mut().zip(map.channel(row, channel)) {
+                *sum += value;
+            }
+        }
+        for (target, sums) in target.iter_mut().zip(sums.chunks_exact(columns)) {
+            *target = sums.iter().sum::<f32>() * share;
+        }
+    }
+    target
+}
+
 /// The largest of each pixel, the one after it, and the two below these.
+#[inline(always)]
 fn largest_of_four(map: &RowMap) -> RowMap {
     let mut target = RowMap::unset(map.rows, map.channels, map.width);
     let (width, size) = (map.width.max(1), (map.channels * map.width).max(1));

@@ -6,13 +6,13 @@ use pulp::{Simd, WithSimd};
 
 use super::buffer_pool::PooledBuffer;
 use super::instruction_set::InstructionSet;
-use super::product::{MAX_COLUMNS, columns_at_once, load};
+use super::panel::Windows;
+use super::product::{columns_at_once, load};
 use super::{Epilogue, RowMap, TargetRows, VerticalTaps};
 use crate::activation::Activation;
 use crate::convolution::Conv2dShape;
 
-/// A depthwise convolution. With a stride it computes all columns of its rows and keeps some: these are few convolutions, and
-/// they are a small part of what their networks compute.
+/// A depthwise convolution.
 #[derive(Debug)]
 pub struct DepthwiseConvolution {
     shape: Conv2dShape,
@@ -97,57 +97,54 @@ impl WithSimd for Pass<'_> {
             first_row,
             mut target,
         } = self;
-        let target = &mut target;
-        let epilogue = Epilogue::new(bias, activation);
-        let vertical = VerticalTaps::new(shape);
         if target.values.is_empty() {
             return;
         }
-        let [down, every] = shape.stride;
-        // Columns as they are without a stride along the row.
-        let (columns, width) = (columns_at_once::<S>(), (target.width - 1) * every + 1);
-        let [padding, dilation] = [shape.padding[1], shape.dilation[1]];
+        let epilogue = Epilogue::new(bias, activation);
+        let vertical = VerticalTaps::new(shape);
+        let windows = Windows::new(shape);
         const ROWS: usize = DepthwiseConvolution::ROWS;
-        // What the rows see of a channel, with zeros around.
-        // The last strip of a row is computed whole and reads up to the next multiple.
-        let across = dilation * (shape.kernel[1] - 1);
-        let stride = (width.next_multiple_of(columns) + across).max(map.width + padding);
+        // Neighbouring rows of the output see the same rows only where the taps of the kernel are neighbours as well.
+        let together = if vertical.dilation == 1 { ROWS } else { 1 };
         let reach = vertical.dilation * (vertical.kernel - 1);
-        let mut plane = PooledBuffer::take(((target.rows - 1) * down + reach + 1) * stride);
-        // The buffer holds values of its last use, and only the middle of its rows is written: the margins
-        // have to be zero.
+        // What a group of rows sees of a channel, with zeros around; it stays in the first-level cache.
+        let width = target.width.next_multiple_of(S::F32_LANES);
+        let starts: Vec<usize> = windows.starts(width).collect();
+        let padding = shape.padding[1];
+        let stride = windows
+            .channel_width(width)
+            .max(padding + map.width.next_multiple_of(S::F32_LANES));
+        let mut plane = PooledBuffer::take(((together - 1) * vertical.stride + reach + 1) * stride);
+        // The buffer holds values of its last use, and what lies around the rows is written only here.
         plane.fill(0.0);
-        let kernels = weight.chunks_exact(shape.kernel[0] * shape.kernel[1]);
-        for (channel, kernel) in kernels.enumerate() {
-            for (row, target) in plane.chunks_exact_mut(stride).enumerate() {
-                let row = (first_row * down + row).checked_sub(vertical.padding);
-                // Rows outside the map are outside for all channels and stay zero.
-                if let Some(row) = row.filter(|&row| row < map.rows) {
-                    target[padding..padding + map.width].copy_from_slice(map.channel(row, channel));
+        let columns = columns_at_once::<S>();
+        for row in (0..target.rows).step_by(together) {
+            let above = (first_row + row) * vertical.stride;
+            let kernels = weight.chunks_exact(shape.kernel[0] * shape.kernel[1]);
+            for (channel, kernel) in kernels.enumerate() {
+                for (row, target) in plane.chunks_exact_mut(stride).enumerate() {
+                    let inside = (above + row).checked_sub(vertical.padding);
+                    match inside.filter(|&row| row < map.rows) {
+                        None => target.fill(0.0),
+                        Some(row) if shape.stride[1] == 1 => {
+                            copy(simd, map.channel(row, channel), &mut target[padding..]);
+                        }
+                        Some(row) => windows.fill_channel(map.channel(row, channel), 0.0, 0, width, target),
+                    }
                 }
-            }
-            let mut row = 0;
-            while row < target.rows {
-                // Neighbouring rows of the output see the same rows only where the taps of the kernel are
-                // neighbours as well.
-                let together =
-                    if vertical.dilation == 1 && down == 1 && every == 1 && target.rows - row >= ROWS {
-                        ROWS
-                    } else {
-                        1
-                    };
-                for first in (0..width).step_by(columns) {
+                for first in (0..target.width).step_by(columns) {
                     let strip = Strip {
-                        plane: &plane[row * down * stride + first..],
-                        steps: [vertical.dilation * stride, dilation],
+                        plane: &plane[first..],
+                        stride,
+                        vertical,
+                        starts: &starts,
                         kernel,
-                        across: shape.kernel[1],
                         epilogue,
                         channel,
-                        row,
-                        columns: first..width.min(first + columns),
-                        every,
+                        rows: row..target.rows.min(row + together),
+                        columns: first..target.width.min(first + columns),
                     };
+                    let target = &mut target;
                     match (strip.columns.len().div_ceil(S::F32_LANES), together) {
                         (0 | 1, ROWS) => strip.compute::<S, 1, ROWS>(simd, target),
                         (2, ROWS) => strip.compute::<S, 2, ROWS>(simd, target),
@@ -159,46 +156,63 @@ impl WithSimd for Pass<'_> {
                         _ => strip.compute::<S, 4, 1>(simd, target),
                     }
                 }
-                row += together;
             }
         }
     }
 }
 
+/// Copies some values to the start of `target`, with zeros up to a whole vector.
+#[inline(always)]
+fn copy<S: Simd>(simd: S, values: &[f32], target: &mut [f32]) {
+    let (whole, rest) = S::as_simd_f32s(values);
+    let vectors = S::as_mut_simd_f32s(target).0;
+    let (target, after) = vectors.split_at_mut(whole.len());
+    target.copy_from_slice(whole);
+    if let Some(last) = after.first_mut()
+        && !rest.is_empty()
+    {
+        *last = simd.partial_load_f32s(rest);
+    }
+}
+
 /// Part of a channel that is computed at once: some columns in some rows of the target.
 struct Strip<'a> {
-    /// Values of the channel, from the first that the first column of the first row sees.
+    /// Values of the channel, from the first that the first tap of the first column sees, in rows of `stride` values.
     plane: &'a [f32],
-    /// Distance in `plane` from tap to tap, down and across.
-    steps: [usize; 2],
+    stride: usize,
+    vertical: VerticalTaps,
+    /// Start in a row of `plane` of what each tap along the row sees.
+    starts: &'a [usize],
     kernel: &'a [f32],
-    /// Taps of a row of the kernel.
-    across: usize,
     epilogue: Epilogue<'a>,
     channel: usize,
-    row: usize,
-    /// Columns as they are without a stride.
+    rows: Range<usize>,
     columns: Range<usize>,
-    /// Number of columns of which the first is kept.
-    every: usize,
 }
 
 impl Strip<'_> {
-    /// Computes `N` vectors in `R` rows. With more than one row, the kernel is not dilated from row to row.
+    /// Computes `N` vectors in `R` rows, of which those inside the target are kept. With more than one row, the kernel is not
+    /// dilated from row to row.
     #[inline(always)]
     fn compute<S: Simd, const N: usize, const R: usize>(&self, simd: S, target: &mut TargetRows<'_>) {
         let mut sums = [[simd.splat_f32s(0.0); N]; R];
-        let down = self.kernel.len() / self.across;
+        let VerticalTaps {
+            kernel: down,
+            stride,
+            dilation,
+            ..
+        } = self.vertical;
+        let across = self.starts.len();
         // Each value that is seen is loaded once and goes into the sums of all the rows that see it.
-        for seen_row in 0..R + down - 1 {
-            for tap in 0..self.across {
-                let start = seen_row * self.steps[0] + tap * self.steps[1];
-                let seen = load::<S, N>(&self.plane[start..start + N * S::F32_LANES]);
+        for seen_row in 0..(R - 1) * stride + down {
+            let plane = &self.plane[seen_row * dilation * self.stride..];
+            for (tap, &start) in self.starts.iter().enumerate() {
+                let seen = load::<S, N>(&plane[start..start + N * S::F32_LANES]);
                 for (row, sums) in sums.iter_mut().enumerate() {
                     // Negative where the output row lies below the seen row; that wraps around to no tap.
-                    let tap_row = seen_row.wrapping_sub(row);
+                    let tap_row = seen_row.wrapping_sub(row * stride);
                     if tap_row < down {
-                        let weight = simd.splat_f32s(self.kernel[tap_row * self.across + tap]);
+                        let weight = simd.splat_f32s(self.kernel[tap_row * across + tap]);
                         for (sum, seen) in sums.iter_mut().zip(seen) {
                             *sum = simd.mul_add_e_f32s(weight, seen, *sum);
                         }
@@ -206,24 +220,9 @@ impl Strip<'_> {
                 }
             }
         }
-        for (row, sums) in sums.into_iter().enumerate() {
-            let target = target.channel_mut(self.row + row, self.channel);
-            if self.every == 1 {
-                let target = &mut target[self.columns.clone()];
-                self.epilogue.write_vectors(simd, self.channel, sums, target);
-                continue;
-            }
-            let mut values = [0.0; MAX_COLUMNS];
-            let values = &mut values[..self.columns.len()];
-            self.epilogue.write_vectors(simd, self.channel, sums, values);
-            let first = self.columns.start.div_ceil(self.every);
-            let kept = values
-                .iter()
-                .skip(first * self.every - self.columns.start)
-                .step_by(self.every);
-            for (target, &value) in target[first..].iter_mut().zip(kept) {
-                *target = value;
-            }
+        for (row, sums) in self.rows.clone().zip(sums) {
+            let target = &mut target.channel_mut(row, self.channel)[self.columns.clone()];
+            self.epilogue.write_vectors(simd, self.channel, sums, target);
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Maps of features in host memory.
 
+use std::ops::Range;
+
 use super::buffer_pool::PooledBuffer;
 
 /// A map of features in host memory, `[rows][channels][width]`.
@@ -33,6 +35,15 @@ impl RowMap {
     pub(crate) fn channel(&self, row: usize, channel: usize) -> &[f32] {
         let start = (row * self.channels + channel) * self.width;
         &self.values[start..start + self.width]
+    }
+
+    /// A copy of some rows.
+    pub(crate) fn rows_of(&self, rows: Range<usize>) -> Self {
+        let mut copy = Self::unset(rows.len(), self.channels, self.width);
+        let size = self.channels * self.width;
+        copy.values
+            .copy_from_slice(&self.values[rows.start * size..rows.end * size]);
+        copy
     }
 
     pub(super) fn all_rows(&mut self) -> TargetRows<'_> {

@@ -27,6 +27,7 @@ mod map;
 mod panel;
 mod pointwise;
 mod product;
+mod strip;
 mod toom_cook;
 mod winograd;
 
@@ -45,7 +46,7 @@ use crate::precision::Precision;
 use direct::{Direct, DirectPass};
 pub(crate) use instruction_set::InstructionSet;
 use pointwise::{Perceptron, Pointwise, PointwisePass};
-use product::{MAX_COLUMNS, load, store};
+use product::{MAX_COLUMNS, store};
 use toom_cook::POINTS;
 use winograd::{Winograd, WinogradPass};
 
@@ -81,6 +82,25 @@ impl RowConvolution {
         target
     }
 
+    /// The map after the convolution of the channels of maps of one size, one after the other; `None` for convolutions that are not
+    /// int8-quantised, which see one map.
+    #[cfg_attr(
+        not(target_arch = "x86_64"),
+        expect(unused_variables, reason = "other processors have no such convolutions")
+    )]
+    pub(crate) fn forward_stacked(&self, maps: &[RowMap], activation: Activation) -> Option<RowMap> {
+        #[cfg(target_arch = "x86_64")]
+        if let (Form::Int8(convolution), Some(map)) = (&self.form, maps.first()) {
+            let (rows, width) = (self.output(map.rows, 0), self.output(map.width, 1));
+            let mut target = RowMap::unset(rows, self.shape.outputs, width);
+            let maps: Vec<&RowMap> = maps.iter().collect();
+            let epilogue = Epilogue::new(&self.bias, activation);
+            convolution.forward(VerticalTaps::new(&self.shape), epilogue, &maps, target.all_rows());
+            return Some(target);
+        }
+        None
+    }
+
     /// Adds the map after the convolution and its bias to `target`, which is a map of its size, and applies `activation` to the
     /// sum.
     pub(crate) fn accumulate(&self, target: &mut [f32], map: &RowMap, activation: Activation) {
@@ -107,8 +127,8 @@ impl RowConvolution {
         self.run(instructions, map, epilogue, target);
     }
 
-    /// The map after this convolution, `activation` and the convolution `narrow`, both of single pixels and in full precision, with
-    /// the map added where `residual` is `true`; `None` for other convolutions. `factors` scale the channels of the map before.
+    /// The map after this convolution, `activation` and the convolution `narrow`, both of single pixels, with the map added where
+    /// `residual` is `true`; `None` for other convolutions, and for other functions than GELU where they are int8-quantised. `factors` scale the channels of the map before.
     pub(crate) fn perceptron(
         &self,
         activation: Activation,
@@ -117,6 +137,18 @@ impl RowConvolution {
         map: &RowMap,
         factors: Option<&[f32]>,
     ) -> Option<RowMap> {
+        #[cfg(target_arch = "x86_64")]
+        if let (Form::Int8(widen), Form::Int8(last)) = (&self.form, &narrow.form) {
+            let are_of_pixels = Pointwise::fits(&self.shape) && Pointwise::fits(&narrow.shape);
+            let layer = |convolution, bias| int8::Layer { convolution, bias };
+            let perceptron = int8::Perceptron {
+                widen: layer(widen, &self.bias),
+                narrow: layer(last, &narrow.bias),
+                residual,
+            };
+            return (are_of_pixels && activation == Activation::Gelu)
+                .then(|| perceptron.forward(map, factors));
+        }
         let (Form::Pointwise(widen), Form::Pointwise(last)) = (&self.form, &narrow.form) else {
             return None;
         };
@@ -129,6 +161,23 @@ impl RowConvolution {
             residual,
         };
         Some(perceptron.forward(InstructionSet::detect(), map, factors))
+    }
+
+    /// For each pixel the channel with the largest score after this convolution, of single pixels and int8-quantised, and its share
+    /// of the softmax over all; `None` for other convolutions.
+    #[cfg_attr(
+        not(target_arch = "x86_64"),
+        expect(unused_variables, reason = "other processors have no such convolutions")
+    )]
+    pub(crate) fn likeliest(&self, map: &RowMap) -> Option<Vec<(u32, f32)>> {
+        #[cfg(target_arch = "x86_64")]
+        if let Form::Int8(convolution) = &self.form
+            && Pointwise::fits(&self.shape)
+        {
+            let bias = &self.bias;
+            return Some(int8::Layer { convolution, bias }.likeliest(map));
+        }
+        None
     }
 
     fn run(
@@ -146,7 +195,7 @@ impl RowConvolution {
         let vertical = VerticalTaps::new(&self.shape);
         match &self.form {
             #[cfg(target_arch = "x86_64")]
-            Form::Int8(convolution) => convolution.forward(vertical, epilogue, map, target),
+            Form::Int8(convolution) => convolution.forward(vertical, epilogue, &[map], target),
             Form::Pointwise(convolution) => instructions.run(PointwisePass {
                 convolution,
                 epilogue,
@@ -328,38 +377,30 @@ impl Epilogue<'_> {
         mut sums: [S::f32s; N],
         target: &mut [f32],
     ) {
-        let whole = N * S::F32_LANES;
-        if self.activation.in_vectors() && target.len() == whole {
-            self.finish(simd, output, &mut sums, target);
-            store::<S, N>(sums, target);
-            return;
-        }
-        let mut values = [0.0; MAX_COLUMNS];
-        // A function that is a plain loop, and a target that ends within a vector: both go by way of an array.
-        if self.activation.in_vectors() {
-            values[..target.len()].copy_from_slice(target);
-            self.finish(simd, output, &mut sums, &values);
+        if !self.activation.in_vectors() {
+            // A function that is a plain loop goes by way of an array.
+            let mut values = [0.0; MAX_COLUMNS];
             store::<S, N>(sums, &mut values);
-            target.copy_from_slice(&values[..target.len()]);
+            self.write(output, &values[..N * S::F32_LANES], target);
             return;
         }
-        store::<S, N>(sums, &mut values);
-        self.write(output, &values[..whole], target);
-    }
-
-    /// Adds the bias and what is held of the target, and applies the activation.
-    #[inline(always)]
-    fn finish<S: Simd, const N: usize>(self, simd: S, output: usize, sums: &mut [S::f32s; N], held: &[f32]) {
         let bias = simd.splat_f32s(self.bias[output]);
         for sum in sums.iter_mut() {
             *sum = simd.add_f32s(*sum, bias);
         }
         if self.accumulates {
-            for (sum, held) in sums.iter_mut().zip(load::<S, N>(held)) {
-                *sum = simd.add_f32s(*sum, held);
+            for (sum, held) in sums.iter_mut().zip(target.chunks(S::F32_LANES)) {
+                *sum = simd.add_f32s(*sum, simd.partial_load_f32s(held));
             }
         }
-        self.activation.apply(simd, sums);
+        self.activation.apply(simd, &mut sums);
+        if target.len() == N * S::F32_LANES {
+            store::<S, N>(sums, target);
+            return;
+        }
+        for (target, sum) in target.chunks_mut(S::F32_LANES).zip(sums) {
+            simd.partial_store_f32s(target, sum);
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use pulp::{Simd, WithSimd};
 use super::buffer_pool::PooledBuffer;
 use super::instruction_set::InstructionSet;
 use super::product::{MAX_COLUMNS, OUTPUTS, PackedWeights, columns_at_once, load};
+use super::strip::Strip;
 use super::{Epilogue, RowMap, TargetRows};
 use crate::activation::Activation;
 use crate::convolution::Conv2dShape;
@@ -35,79 +36,6 @@ impl Pointwise {
     /// Returns whether a convolution is one of single pixels.
     pub(super) fn fits(shape: &Conv2dShape) -> bool {
         shape.kernel == [1, 1] && shape.stride == [1, 1] && shape.padding == [0, 0] && shape.after == [0, 0]
-    }
-}
-
-/// Pixels that follow each other from row to row, as a strip of a product.
-#[derive(Debug, Clone, Copy)]
-struct Strip {
-    first: usize,
-    count: usize,
-}
-
-impl Strip {
-    /// Strips of `columns` pixels that cover `pixels`.
-    fn all(pixels: usize, columns: usize) -> impl Iterator<Item = Self> {
-        (0..pixels).step_by(columns).map(move |first| Self {
-            first,
-            count: columns.min(pixels - first),
-        })
-    }
-
-    /// Parts of the strip that lie in one row: the row, its first column and the number of columns.
-    #[inline(always)]
-    fn pieces(self, width: usize) -> impl Iterator<Item = (usize, usize, usize)> {
-        let (mut pixel, end) = (self.first, self.first + self.count);
-        std::iter::from_fn(move || {
-            let (row, column) = (pixel / width, pixel % width);
-            let count = (width - column).min(end - pixel);
-            pixel += count;
-            (count > 0).then_some((row, column, count))
-        })
-    }
-
-    /// Copies the strip into a panel of `columns` columns a channel, each channel times its factor.
-    #[inline(always)]
-    fn pack(self, map: &RowMap, factors: Option<&[f32]>, columns: usize, panel: &mut [f32]) {
-        let mut place = 0;
-        for (row, column, count) in self.pieces(map.width) {
-            let row = &map.values[row * map.channels * map.width..][..map.channels * map.width];
-            let channels = row.chunks_exact(map.width).zip(panel.chunks_exact_mut(columns));
-            match factors {
-                None => {
-                    for (source, target) in channels {
-                        target[place..place + count].copy_from_slice(&source[column..column + count]);
-                    }
-                }
-                Some(factors) => {
-                    for ((source, target), &factor) in channels.zip(factors) {
-                        let source = &source[column..column + count];
-                        for (target, &value) in target[place..place + count].iter_mut().zip(source) {
-                            *target = value * factor;
-                        }
-                    }
-                }
-            }
-            place += count;
-        }
-    }
-
-    /// Hands the parts of the target that the strip covers in one channel on, with their places in the strip.
-    #[inline(always)]
-    fn each_piece(
-        self,
-        target: &mut TargetRows<'_>,
-        channel: usize,
-        mut handle: impl FnMut(usize, &mut [f32]),
-    ) {
-        let mut place = 0;
-        for (row, column, count) in self.pieces(target.width) {
-            handle(
-                place,
-                &mut target.channel_mut(row, channel)[column..column + count],
-            );
-            place += count;
-        }
     }
 }
 

@@ -151,12 +151,15 @@ impl<M: FeatureMap> Architecture<M> for Detector<M> {
             parts.push(part);
             above = Some(level);
         }
-        M::stack(&parts)
-            .convolve(&self.head, Activation::Relu)?
-            .convolve(&self.enlarge, Activation::Relu)?
-            .interleave()
-            .convolve(&self.last, Activation::Sigmoid)?
-            .interleave()
-            .into_planes()
+        let map = M::convolve_stack(&parts, &self.head, Activation::Relu)?;
+        drop(parts);
+        let probabilities = map.by_bands(1, |map| {
+            let map = map
+                .convolve(&self.enlarge, Activation::Relu)?
+                .interleave()
+                .convolve(&self.last, Activation::Sigmoid)?;
+            Ok(map.interleave())
+        });
+        probabilities?.into_planes()
     }
 }

@@ -45,6 +45,9 @@ impl<C> Excitation<C> {
 /// Slope of the hard sigmoid of the trunk.
 pub(super) const SLOPE: f32 = 1.0 / 6.0;
 
+/// Rows of an image for one of the map behind the first layers.
+const SHRINKAGE: usize = 4;
+
 /// The first layers: to a quarter of the rows and columns.
 #[derive(Debug)]
 pub(super) struct Stem<C> {
@@ -72,19 +75,20 @@ impl<C> Stem<C> {
     }
 
     pub(super) fn forward<M: FeatureMap<Convolution = C>>(&self, images: &M) -> Result<M, InferenceError> {
-        let map = images.convolve(&self.first, Activation::Relu)?;
-        let convolved = map
-            .convolve(&self.narrow, Activation::Relu)?
-            .convolve(&self.widen, Activation::Relu)?;
-        let pooled = map.max_pool(Pool {
-            kernel: [2, 2],
-            stride: [1, 1],
-            padding: 0,
-            after: 1,
-        });
-        M::stack(&[pooled, convolved])
-            .convolve(&self.third, Activation::Relu)?
-            .convolve(&self.fourth, Activation::Relu)
+        images.by_bands(SHRINKAGE, |images| {
+            let map = images.convolve(&self.first, Activation::Relu)?;
+            let convolved = map
+                .convolve(&self.narrow, Activation::Relu)?
+                .convolve(&self.widen, Activation::Relu)?;
+            let pooled = map.max_pool(Pool {
+                kernel: [2, 2],
+                stride: [1, 1],
+                padding: 0,
+                after: 1,
+            });
+            M::convolve_stack(&[pooled, convolved], &self.third, Activation::Relu)?
+                .convolve(&self.fourth, Activation::Relu)
+        })
     }
 }
 

@@ -85,7 +85,7 @@ pub(super) fn quantize(_: X64V4xToken, channels: [&[f32]; QUAD], features: Quant
 
 /// Words with a byte for each of four values, the first one lowest.
 #[rite(v4x, import_intrinsics)]
-fn quantized_words(values: [__m512; QUAD], factor: __m512, zero: __m512) -> __m512i {
+pub(super) fn quantized_words(values: [__m512; QUAD], factor: __m512, zero: __m512) -> __m512i {
     // The values lie between 0 and 255 after the product, as the quantisation covers the range of the map: no clamping.
     let [a, b, c, d] = values.map(|values| _mm512_cvtps_epi32(_mm512_fmadd_ps(values, factor, zero)));
     _mm512_or_si512(
@@ -168,14 +168,24 @@ fn sums<const N: usize>(
     for (&start, weights) in starts.iter().zip(weights) {
         let vectors = seen[start as usize..][..N * LANES].as_chunks::<LANES>().0;
         let seen: [__m512i; N] = std::array::from_fn(|number| _mm512_loadu_epi32(&vectors[number]));
-        for (sums, weights) in sums.iter_mut().zip(weights) {
-            // The four weights of a quad are one word, which one instruction spreads over the vector and one multiplies: each
-            // lane adds four products of a byte of `seen` and a byte of the weights to its sum, without saturation.
-            let weights = _mm512_set1_epi32(i32::from_ne_bytes(weights.map(i8::cast_unsigned)));
-            for (sum, seen) in sums.iter_mut().zip(seen) {
-                *sum = _mm512_dpbusd_epi32(*sum, seen, weights);
-            }
-        }
+        add_products(&mut sums, seen, weights);
     }
     sums
+}
+
+/// Adds the products of a quad of features and its weights to the sums of a block of outputs.
+#[rite(v4x, import_intrinsics)]
+pub(super) fn add_products<const N: usize>(
+    sums: &mut [[__m512i; N]; OUTPUTS],
+    seen: [__m512i; N],
+    weights: &[[i8; QUAD]; OUTPUTS],
+) {
+    for (sums, weights) in sums.iter_mut().zip(weights) {
+        // The four weights of a quad are one word, which one instruction spreads over the vector and one multiplies: each
+        // lane adds four products of a byte of `seen` and a byte of the weights to its sum, without saturation.
+        let weights = _mm512_set1_epi32(i32::from_ne_bytes(weights.map(i8::cast_unsigned)));
+        for (sum, seen) in sums.iter_mut().zip(seen) {
+            *sum = _mm512_dpbusd_epi32(*sum, seen, weights);
+        }
+    }
 }

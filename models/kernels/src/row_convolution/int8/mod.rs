@@ -11,10 +11,15 @@
 //! The convolution is the direct one: Winograd's transforms would spread the features beyond eight bits.
 
 mod kernel;
+mod layer;
+mod likeliest;
+mod perceptron;
 
 use archmage::{SimdToken, X64V4xToken};
 
 use self::kernel::{LANES, Row, VECTORS, Weights};
+pub(super) use self::layer::Layer;
+pub(super) use self::perceptron::Perceptron;
 use super::buffer_pool::PooledBuffer;
 use super::panel::Windows;
 use super::product::PackedWeights;
@@ -90,16 +95,20 @@ impl Int8 {
         })
     }
 
-    /// Computes all rows of `target` from `map`.
+    /// Computes all rows of `target` from the channels of maps of one size, one after the other.
     pub(super) fn forward(
         &self,
         vertical: VerticalTaps,
         epilogue: Epilogue<'_>,
-        map: &RowMap,
+        maps: &[&RowMap],
         target: TargetRows<'_>,
     ) {
         let (width, channels) = (target.width, target.channels);
-        let features = Quantization::of(kernel::range(self.processor, &map.values));
+        let ranges = maps.iter().map(|map| kernel::range(self.processor, &map.values));
+        let range = ranges.fold((0.0_f32, 0.0_f32), |(low, high), range| {
+            (low.min(range.0), high.max(range.1))
+        });
+        let features = Quantization::of(range);
         let channel_words = self.windows.channel_width(width);
         let row_words = self.quads * channel_words;
         // Every row that some output row sees, padding included, in one buffer: each is quantised once and then seen by up to
@@ -109,7 +118,7 @@ impl Int8 {
         // The last vector of a row goes on into what lies behind.
         let mut buffer = PooledBuffer::take(seen_rows * row_words + VECTORS * LANES);
         let words: &mut [u32] = bytemuck::cast_slice_mut(&mut buffer);
-        self.quantize(vertical, features, map, width, words);
+        self.quantize(vertical, features, maps, width, words);
         // With w = scale_w * q_w and x = scale_x * (q_x - zero_point), the sum of w * x over all terms is
         // scale_w * scale_x * (sum(q_w * q_x) - zero_point * sum(q_w)): the product needs no zero point in its inner loop, which
         // an offset for each output makes up for.
@@ -149,36 +158,44 @@ impl Int8 {
         }
     }
 
-    /// Fills `words` with the quantised features of a map where a target of `width` columns looks for them. A word holds the
+    /// Fills `words` with the quantised features of the maps where a target of `width` columns looks for them. A word holds the
     /// same pixel of four channels; a row has the quads one after the other, each laid out by the windows.
     fn quantize(
         &self,
         vertical: VerticalTaps,
         features: Quantization,
-        map: &RowMap,
+        maps: &[&RowMap],
         width: usize,
         words: &mut [u32],
     ) {
+        let Some(&&RowMap {
+            rows, width: columns, ..
+        }) = maps.first()
+        else {
+            return;
+        };
         // Padding is the value 0, which is the zero point and not the byte 0.
         let zero = u32::from_ne_bytes([features.zero_point as u8; QUAD]);
         // The value 0 becomes the zero point, as that of the padding does.
-        let beyond = vec![0.0; map.width];
-        let mut quantized = vec![0; map.width];
+        let beyond = vec![0.0; columns];
+        let mut quantized = vec![0; columns];
         let channel_words = self.windows.channel_width(width).max(1);
         let row_words = (self.quads * channel_words).max(1);
         for (row, target) in words.chunks_exact_mut(row_words).enumerate() {
-            let Some(row) = row.checked_sub(vertical.padding).filter(|&row| row < map.rows) else {
+            let Some(row) = row.checked_sub(vertical.padding).filter(|&row| row < rows) else {
                 target.fill(zero);
                 continue;
             };
             for (quad, target) in target.chunks_exact_mut(channel_words).enumerate() {
                 let channels: [&[f32]; QUAD] = std::array::from_fn(|channel| {
-                    let channel = QUAD * quad + channel;
-                    if channel < map.channels {
-                        map.channel(row, channel)
-                    } else {
-                        &beyond
+                    let mut channel = QUAD * quad + channel;
+                    for map in maps {
+                        if channel < map.channels {
+                            return map.channel(row, channel);
+                        }
+                        channel -= map.channels;
                     }
+                    &beyond
                 });
                 if self.windows.are_one_pixel() {
                     kernel::quantize(self.processor, channels, features, target);

@@ -4,6 +4,7 @@ use super::super::direct::Direct;
 use super::super::{Form, RowConvolution};
 use super::kernel::OUTPUTS;
 use super::*;
+use crate::precision::Precision;
 
 fn numbers(count: usize, seed: usize) -> Vec<f32> {
     (0..count)
@@ -75,6 +76,107 @@ proptest! {
         };
         let expected = convolution(Form::Direct(Direct::new(&weight, &shape))).forward(&map, Activation::None);
         let actual = convolution(Form::Int8(Box::new(in_whole_numbers))).forward(&map, Activation::None);
+        prop_assert_eq!(&*actual.values, &*expected.values);
+    }
+}
+
+fn of_pixels(inputs: usize, outputs: usize, seed: usize, precision: Precision) -> RowConvolution {
+    let shape = Conv2dShape::pointwise(inputs, outputs);
+    let weight = numbers(outputs * inputs, seed);
+    RowConvolution::new(&weight, numbers(outputs, seed + 1), shape, precision)
+}
+
+/// Pixels that are looked at together.
+const STRIP: usize = VECTORS * LANES;
+
+proptest! {
+    #[test]
+    fn a_perceptron_in_whole_numbers_gives_nearly_the_same(
+        [rows, width] in [1_usize..7, 1_usize..120],
+        [inputs, hidden, outputs] in [MIN_INPUTS..MIN_INPUTS + 7, MIN_INPUTS..MIN_INPUTS + 30, 1_usize..19],
+        residual: bool,
+        scaled: bool,
+        seed in 0_usize..100,
+    ) {
+        let outputs = if residual { inputs } else { outputs };
+        let map = RowMap { rows, channels: inputs, width, values: numbers(inputs * rows * width, seed + 2).into() };
+        let factors = numbers(inputs, seed + 3);
+        let through = |precision| {
+            let [widen, narrow] =
+                [(inputs, hidden, 0), (hidden, outputs, 1)].map(|(from, to, number)| of_pixels(from, to, seed + number, precision));
+            let factors = scaled.then_some(&*factors);
+            widen.perceptron(Activation::Gelu, &narrow, residual, &map, factors).unwrap()
+        };
+        let (expected, actual) = (through(Precision::Full), through(Precision::Int8));
+        prop_assert_eq!([actual.rows, actual.channels, actual.width], [rows, outputs, width]);
+        let pairs = || actual.values.iter().zip(expected.values.iter());
+        let error: f32 = pairs().map(|(actual, expected)| (actual - expected).powi(2)).sum();
+        let size: f32 = pairs().map(|(_, expected)| expected.powi(2)).sum();
+        prop_assert!(error.sqrt() < 0.02 * size.sqrt() + 1e-3, "{error} {size}");
+    }
+
+    #[test]
+    fn the_likeliest_class_is_that_of_the_scores(
+        [inputs, classes] in [MIN_INPUTS..MIN_INPUTS + 7, 1_usize..300],
+        width in 1_usize..=STRIP,
+        seed in 0_usize..100,
+    ) {
+        let classifier = of_pixels(inputs, classes, seed, Precision::Int8);
+        let map = RowMap { rows: 1, channels: inputs, width, values: numbers(inputs * width, seed + 2).into() };
+        let Some(actual) = classifier.likeliest(&map) else {
+            eprintln!("skipped: this processor has no AVX-512 VNNI");
+            return Ok(());
+        };
+        let scores = classifier.forward(&map, Activation::None);
+        prop_assert_eq!(actual.len(), width);
+        for (column, (class, share)) in actual.into_iter().enumerate() {
+            let score = |class: usize| scores.channel(0, class)[column];
+            let best = (0..classes).map(score).fold(f32::NEG_INFINITY, f32::max);
+            prop_assert!(score(class as usize) > best - 1e-5, "{class}");
+            let whole: f32 = (0..classes).map(|class| (score(class) - best).exp()).sum();
+            prop_assert!((share * whole - 1.0).abs() < 1e-4, "{share} {whole}");
+        }
+    }
+
+    #[test]
+    fn the_likeliest_classes_of_a_long_line_are_those_of_its_strips(width in STRIP + 1..3 * STRIP, seed in 0_usize..100) {
+        let inputs = MIN_INPUTS;
+        let classifier = of_pixels(inputs, 70, seed, Precision::Int8);
+        let values = numbers(inputs * width, seed + 2);
+        let of_columns = |first: usize, end: usize| {
+            let channels = values.chunks_exact(width).map(|channel| &channel[first..end]);
+            let values = channels.collect::<Vec<_>>().concat();
+            classifier.likeliest(&RowMap { rows: 1, channels: inputs, width: end - first, values: values.into() })
+        };
+        let strips = (0..width).step_by(STRIP).map(|first| of_columns(first, width.min(first + STRIP)));
+        let in_strips: Option<Vec<_>> = strips.collect();
+        prop_assert_eq!(of_columns(0, width), in_strips.map(|strips| strips.concat()));
+    }
+
+    #[test]
+    fn maps_are_seen_as_if_they_were_one(
+        [rows, width] in [1_usize..7, 1_usize..60],
+        channels in prop::collection::vec(1_usize..12, 2..4),
+        kernel in prop::sample::select(vec![[1, 1], [3, 3]]),
+        seed in 0_usize..100,
+    ) {
+        let inputs = MIN_INPUTS.max(channels.iter().sum());
+        let mut channels = channels;
+        channels.push(inputs - channels.iter().sum::<usize>());
+        let shape = Conv2dShape { padding: kernel.map(|kernel| kernel / 2), kernel, ..Conv2dShape::pointwise(inputs, 9) };
+        let weight = numbers(9 * inputs * kernel[0] * kernel[1], seed);
+        let convolution = RowConvolution::new(&weight, numbers(9, seed + 1), shape, Precision::Int8);
+        let maps: Vec<RowMap> = (0..).zip(channels).map(|(number, channels)| {
+            let values = numbers(rows * channels * width, seed + number).into();
+            RowMap { rows, channels, width, values }
+        }).collect();
+        let Some(actual) = convolution.forward_stacked(&maps, Activation::Relu) else {
+            eprintln!("skipped: this processor has no AVX-512 VNNI");
+            return Ok(());
+        };
+        let rows_of_all = (0..rows).flat_map(|row| maps.iter().filter_map(move |map| map.row(row)));
+        let values: Vec<f32> = rows_of_all.flatten().copied().collect();
+        let expected = convolution.forward(&RowMap { rows, channels: inputs, width, values: values.into() }, Activation::Relu);
         prop_assert_eq!(&*actual.values, &*expected.values);
     }
 }

@@ -1,0 +1,153 @@
+//! The likeliest of very many classes, whose scores never leave the registers: an online softmax (Milakov and Gimelshein,
+//! "Online normalizer calculation for softmax", 2018) behind the product.
+
+use std::f32::consts::LOG2_E;
+
+use archmage::prelude::*;
+
+use super::super::RowMap;
+use super::super::buffer_pool::PooledBuffer;
+use super::super::strip::Strip;
+use super::kernel::{LANES, OUTPUTS, VECTORS, range};
+use super::layer::{COLUMNS, Layer, quantize, sums};
+use super::{QUAD, Quantization};
+
+impl Layer<'_> {
+    /// For each pixel the output with the largest value and its share of the softmax over all.
+    pub(in super::super) fn likeliest(self, map: &RowMap) -> Vec<(u32, f32)> {
+        let pixels = map.rows * map.width;
+        let mut pass = Pass {
+            layer: self,
+            map,
+            seen: PooledBuffer::take(map.channels.next_multiple_of(QUAD) * COLUMNS),
+            words: PooledBuffer::take(self.convolution.quads * COLUMNS),
+            scales: Vec::with_capacity(self.outputs()),
+            found: Vec::with_capacity(pixels),
+        };
+        run(self.convolution.processor, &mut pass);
+        pass.found
+    }
+}
+
+/// One search, in one map.
+struct Pass<'a> {
+    layer: Layer<'a>,
+    map: &'a RowMap,
+    seen: PooledBuffer,
+    words: PooledBuffer,
+    scales: Vec<(f32, f32)>,
+    found: Vec<(u32, f32)>,
+}
+
+#[arcane]
+fn run(processor: X64V4xToken, pass: &mut Pass<'_>) {
+    for strip in Strip::all(pass.map.rows * pass.map.width, COLUMNS) {
+        match strip.count.div_ceil(LANES) {
+            0 | 1 => search::<1>(processor, pass, strip),
+            2 => search::<2>(processor, pass, strip),
+            _ => search::<VECTORS>(processor, pass, strip),
+        }
+    }
+}
+
+/// Searches a strip of `N` vectors.
+#[rite(v4x, import_intrinsics)]
+fn search<const N: usize>(processor: X64V4xToken, pass: &mut Pass<'_>, strip: Strip) {
+    let columns = N * LANES;
+    let words: &mut [u32] = bytemuck::cast_slice_mut(&mut pass.words);
+    let seen = &mut pass.seen[..pass.map.channels * columns];
+    if strip.count < columns {
+        // What lies behind the last pixel must not widen the range.
+        seen.fill(0.0);
+    }
+    strip.pack(pass.map, None, columns, seen);
+    let features = Quantization::of(range(processor, seen));
+    quantize::<N>(&pass.seen, pass.layer.convolution.quads, features, words);
+    pass.layer.scale(features, f32::MIN, &mut pass.scales);
+
+    let mut found = [Likeliest {
+        score: _mm512_set1_ps(f32::MIN),
+        class: _mm512_setzero_si512(),
+        sum: _mm512_setzero_ps(),
+    }; N];
+    let weights = pass.layer.convolution.weights.blocks();
+    let blocks = weights.zip(pass.scales.as_chunks::<OUTPUTS>().0);
+    for (block, (weights, scales)) in blocks.enumerate() {
+        let sums = sums::<N>(words, weights);
+        for number in 0..N {
+            let scores: [__m512; OUTPUTS] = std::array::from_fn(|output| {
+                // Powers of two are what the processor has an instruction for.
+                let (factor, offset) = scales[output];
+                let (factor, offset) = (_mm512_set1_ps(factor * LOG2_E), _mm512_set1_ps(offset * LOG2_E));
+                _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums[output][number]), factor, offset)
+            });
+            found[number] = among(found[number], scores, (block * OUTPUTS) as i32);
+        }
+    }
+    let mut left = strip.count;
+    for found in found {
+        let (mut classes, mut sums) = ([0_u32; LANES], [0.0_f32; LANES]);
+        _mm512_storeu_epi32(&mut classes, found.class);
+        _mm512_storeu_ps(&mut sums, found.sum);
+        let shares = sums.map(|sum| 1.0 / sum);
+        let counted = left.min(LANES);
+        pass.found.extend(classes.into_iter().zip(shares).take(counted));
+        left -= counted;
+    }
+}
+
+/// The likeliest of the classes so far, in each lane.
+#[derive(Debug, Clone, Copy)]
+struct Likeliest {
+    /// Logarithm to the base 2.
+    score: __m512,
+    class: __m512i,
+    /// Sum over all classes, in shares of the likeliest.
+    sum: __m512,
+}
+
+/// The likeliest with a block of classes from `first` on.
+#[rite(v4x, import_intrinsics)]
+fn among(found: Likeliest, scores: [__m512; OUTPUTS], first: i32) -> Likeliest {
+    let mut found = found;
+    let mut highest = scores[0];
+    for score in &scores[1..] {
+        highest = _mm512_max_ps(highest, *score);
+    }
+    // Seldom so, after the first few blocks.
+    if _mm512_cmp_ps_mask::<_CMP_GT_OQ>(highest, found.score) != 0 {
+        let before = found.score;
+        for (score, class) in scores.into_iter().zip(first..) {
+            let better = _mm512_cmp_ps_mask::<_CMP_GT_OQ>(score, found.score);
+            found.class = _mm512_mask_mov_epi32(found.class, better, _mm512_set1_epi32(class));
+            found.score = _mm512_max_ps(found.score, score);
+        }
+        found.sum = _mm512_mul_ps(found.sum, power_of_two(_mm512_sub_ps(before, found.score)));
+    }
+    for score in scores {
+        let share = power_of_two(_mm512_sub_ps(score, found.score));
+        found.sum = _mm512_add_ps(found.sum, share);
+    }
+    found
+}
+
+/// Two to the power of a number, within 3 millionths of it.
+#[rite(v4x, import_intrinsics)]
+fn power_of_two(exponent: __m512) -> __m512 {
+    /// Coefficients of the exponential series to the base 2, from the highest power.
+    const SERIES: [f32; 6] = [
+        1.333_355_8e-3,
+        9.618_129e-3,
+        5.550_410_9e-2,
+        2.402_265_1e-1,
+        6.931_471_8e-1,
+        1.0,
+    ];
+    let whole = _mm512_roundscale_ps::<0>(exponent);
+    let rest = _mm512_sub_ps(exponent, whole);
+    let mut series = _mm512_set1_ps(SERIES[0]);
+    for coefficient in &SERIES[1..] {
+        series = _mm512_fmadd_ps(series, rest, _mm512_set1_ps(*coefficient));
+    }
+    _mm512_scalef_ps(series, whole)
+}

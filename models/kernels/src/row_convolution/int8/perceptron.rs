@@ -1,0 +1,192 @@
+//! Two int8-quantised convolutions of single pixels with GELU between, strip after strip of pixels.
+//!
+//! What goes in and what lies between is quantised anew for each strip, by its own range: both are in the cache when they are
+//! looked through, and neighbouring pixels need fewer levels than a whole map does.
+
+use archmage::prelude::*;
+
+use super::super::buffer_pool::PooledBuffer;
+use super::super::strip::Strip;
+use super::super::{RowMap, TargetRows};
+use super::kernel::{LANES, OUTPUTS, VECTORS, range};
+use super::layer::{COLUMNS, Layer, quantize, sums};
+use super::{Int8, Quantization};
+
+/// Value below which GELU gives none, not even roughly: its minimum is -0.17, and a byte has no place for what is below the range.
+const LEAST_GELU: f32 = -0.18;
+
+/// Two convolutions of single pixels with GELU between.
+#[derive(Debug, Clone, Copy)]
+pub(in super::super) struct Perceptron<'a> {
+    pub(in super::super) widen: Layer<'a>,
+    pub(in super::super) narrow: Layer<'a>,
+    /// `true` adds what went in.
+    pub(in super::super) residual: bool,
+}
+
+impl Perceptron<'_> {
+    /// The map after both convolutions; `factors` scale the channels of `map` before.
+    pub(in super::super) fn forward(self, map: &RowMap, factors: Option<&[f32]>) -> RowMap {
+        let (inputs, outputs) = (map.channels, self.narrow.bias.len());
+        let mut target = RowMap::unset(map.rows, outputs, map.width);
+        let hidden = self.widen.outputs();
+        let quads = self.widen.convolution.quads.max(self.narrow.convolution.quads);
+        let panel = |channels: usize| PooledBuffer::take(channels.next_multiple_of(OUTPUTS) * COLUMNS);
+        let mut pass = Pass {
+            perceptron: self,
+            map,
+            factors,
+            seen: panel(inputs),
+            hidden: panel(hidden),
+            after: panel(outputs),
+            words: panel(quads),
+            scales: Vec::with_capacity(hidden.max(self.narrow.outputs())),
+            target: target.all_rows(),
+        };
+        run(self.widen.convolution.processor, &mut pass);
+        target
+    }
+}
+
+/// One use of a perceptron, on one map. Panels are `[channels][columns of the strip]`.
+struct Pass<'a> {
+    perceptron: Perceptron<'a>,
+    map: &'a RowMap,
+    factors: Option<&'a [f32]>,
+    seen: PooledBuffer,
+    hidden: PooledBuffer,
+    after: PooledBuffer,
+    /// A panel of quantised features, four channels to a word.
+    words: PooledBuffer,
+    scales: Vec<(f32, f32)>,
+    target: TargetRows<'a>,
+}
+
+/// Fills in the target, strip after strip.
+#[arcane]
+fn run(processor: X64V4xToken, pass: &mut Pass<'_>) {
+    for strip in Strip::all(pass.map.rows * pass.map.width, COLUMNS) {
+        match strip.count.div_ceil(LANES) {
+            0 | 1 => compute::<1>(processor, pass, strip),
+            2 => compute::<2>(processor, pass, strip),
+            _ => compute::<VECTORS>(processor, pass, strip),
+        }
+    }
+}
+
+/// Fills in a strip of `N` vectors.
+#[rite(v4x)]
+fn compute<const N: usize>(processor: X64V4xToken, pass: &mut Pass<'_>, strip: Strip) {
+    let Perceptron {
+        widen,
+        narrow,
+        residual,
+    } = pass.perceptron;
+    let columns = N * LANES;
+    let words: &mut [u32] = bytemuck::cast_slice_mut(&mut pass.words);
+
+    let seen = &mut pass.seen[..pass.map.channels * columns];
+    if strip.count < columns {
+        // What lies behind the last pixel must not widen the range.
+        seen.fill(0.0);
+    }
+    strip.pack(pass.map, pass.factors, columns, seen);
+    let features = Quantization::of(range(processor, seen));
+    quantize::<N>(&pass.seen, widen.convolution.quads, features, words);
+    widen.scale(features, 0.0, &mut pass.scales);
+    let high = through_gelu::<N>(widen.convolution, words, &pass.scales, &mut pass.hidden);
+
+    let features = Quantization::of((LEAST_GELU, high));
+    quantize::<N>(&pass.hidden, narrow.convolution.quads, features, words);
+    narrow.scale(features, 0.0, &mut pass.scales);
+    let added = residual.then_some(&*pass.seen);
+    linear::<N>(narrow.convolution, words, &pass.scales, added, &mut pass.after);
+    strip.unpack(&pass.after, columns, &mut pass.target);
+}
+
+/// Fills `target` with what a convolution and GELU make of quantised features, and returns the largest value, or zero.
+#[rite(v4x, import_intrinsics)]
+fn through_gelu<const N: usize>(
+    convolution: &Int8,
+    words: &[u32],
+    scales: &[(f32, f32)],
+    target: &mut [f32],
+) -> f32 {
+    let mut high = [_mm512_setzero_ps(); N];
+    let blocks = convolution.weights.blocks().zip(scales.as_chunks::<OUTPUTS>().0);
+    for ((weights, scales), target) in blocks.zip(target.chunks_exact_mut(OUTPUTS * N * LANES)) {
+        let sums = sums::<N>(words, weights);
+        let target = target.as_chunks_mut::<LANES>().0;
+        for output in 0..OUTPUTS {
+            let (factor, offset) = scales[output];
+            let (factor, offset) = (_mm512_set1_ps(factor), _mm512_set1_ps(offset));
+            for number in 0..N {
+                let sum = _mm512_cvtepi32_ps(sums[output][number]);
+                let value = gelu(_mm512_fmadd_ps(sum, factor, offset));
+                high[number] = _mm512_max_ps(high[number], value);
+                _mm512_storeu_ps(&mut target[output * N + number], value);
+            }
+        }
+    }
+    let high = high.into_iter().reduce(|one, other| _mm512_max_ps(one, other));
+    high.map_or(0.0, |high| _mm512_reduce_max_ps(high))
+}
+
+/// Fills `target` with what a convolution makes of quantised features, with `added` added.
+#[rite(v4x, import_intrinsics)]
+fn linear<const N: usize>(
+    convolution: &Int8,
+    words: &[u32],
+    scales: &[(f32, f32)],
+    added: Option<&[f32]>,
+    target: &mut [f32],
+) {
+    let blocks = convolution
+        .weights
+        .blocks()
+        .zip(scales.as_chunks::<OUTPUTS>().0)
+        .enumerate();
+    for ((block, (weights, scales)), target) in blocks.zip(target.chunks_exact_mut(OUTPUTS * N * LANES)) {
+        let sums = sums::<N>(words, weights);
+        let target = target.as_chunks_mut::<LANES>().0;
+        let added = added.map(|added| added[block * OUTPUTS * N * LANES..].as_chunks::<LANES>().0);
+        for output in 0..OUTPUTS {
+            let (factor, offset) = scales[output];
+            let (factor, offset) = (_mm512_set1_ps(factor), _mm512_set1_ps(offset));
+            for number in 0..N {
+                let place = output * N + number;
+                let sum = _mm512_cvtepi32_ps(sums[output][number]);
+                let mut value = _mm512_fmadd_ps(sum, factor, offset);
+                if let Some(added) = added {
+                    value = _mm512_add_ps(value, _mm512_loadu_ps(&added[place]));
+                }
+                _mm512_storeu_ps(&mut target[place], value);
+            }
+        }
+    }
+}
+
+/// GELU within 0.0012: the distribution function as 1/2 and an odd polynomial, which reaches 1 at its bound.
+#[rite(v4x, import_intrinsics)]
+fn gelu(value: __m512) -> __m512 {
+    let within = _mm512_range_ps::<ABSOLUTE_MINIMUM>(value, _mm512_set1_ps(GELU_BOUND));
+    let square = _mm512_mul_ps(within, within);
+    let mut series = _mm512_set1_ps(GELU_SERIES[0]);
+    for coefficient in &GELU_SERIES[1..] {
+        series = _mm512_fmadd_ps(series, square, _mm512_set1_ps(*coefficient));
+    }
+    _mm512_mul_ps(value, _mm512_fmadd_ps(series, within, _mm512_set1_ps(0.5)))
+}
+
+/// The value of the two that is nearer to zero, with the sign of the first.
+const ABSOLUTE_MINIMUM: i32 = 0b0010;
+/// Value from which GELU is taken for the value itself.
+const GELU_BOUND: f32 = 3.4;
+/// Coefficients of the normal distribution function, less 1/2, from the highest power of the square.
+const GELU_SERIES: [f32; 5] = [
+    1.059_967e-5,
+    -4.162_087e-4,
+    6.720_862e-3,
+    -5.983_635e-2,
+    3.943_068_5e-1,
+];

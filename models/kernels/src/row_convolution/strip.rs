@@ -1,0 +1,104 @@
+//! Strips: pixels of a map that follow each other from row to row, as many as a product has columns.
+
+use super::{RowMap, TargetRows};
+
+/// Pixels that follow each other from row to row, as a strip of a product.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Strip {
+    pub(super) first: usize,
+    pub(super) count: usize,
+}
+
+impl Strip {
+    /// Strips of `columns` pixels that cover `pixels`.
+    pub(super) fn all(pixels: usize, columns: usize) -> impl Iterator<Item = Self> {
+        (0..pixels).step_by(columns).map(move |first| Self {
+            first,
+            count: columns.min(pixels - first),
+        })
+    }
+
+    /// Parts of the strip that lie in one row: the row, its first column and the number of columns.
+    #[inline(always)]
+    fn pieces(self, width: usize) -> impl Iterator<Item = (usize, usize, usize)> {
+        let (mut pixel, end) = (self.first, self.first + self.count);
+        std::iter::from_fn(move || {
+            let (row, column) = (pixel / width, pixel % width);
+            let count = (width - column).min(end - pixel);
+            pixel += count;
+            (count > 0).then_some((row, column, count))
+        })
+    }
+
+    /// Copies the strip into a panel of `columns` columns a channel, each channel times its factor.
+    #[inline(always)]
+    pub(super) fn pack(self, map: &RowMap, factors: Option<&[f32]>, columns: usize, panel: &mut [f32]) {
+        let mut place = 0;
+        for (row, column, count) in self.pieces(map.width) {
+            let row = &map.values[row * map.channels * map.width..][..map.channels * map.width];
+            let channels = row.chunks_exact(map.width).zip(panel.chunks_exact_mut(columns));
+            match factors {
+                // Most strips lie in one row, and copies of a known length are a few instructions.
+                None if count == columns => {
+                    for (source, target) in channels {
+                        target.copy_from_slice(&source[column..column + columns]);
+                    }
+                }
+                None => {
+                    for (source, target) in channels {
+                        target[place..place + count].copy_from_slice(&source[column..column + count]);
+                    }
+                }
+                Some(factors) => {
+                    for ((source, target), &factor) in channels.zip(factors) {
+                        let source = &source[column..column + count];
+                        for (target, &value) in target[place..place + count].iter_mut().zip(source) {
+                            *target = value * factor;
+                        }
+                    }
+                }
+            }
+            place += count;
+        }
+    }
+
+    /// Copies a panel of `columns` columns a channel to where the strip lies in a map.
+    #[inline(always)]
+    #[cfg(target_arch = "x86_64")]
+    pub(super) fn unpack(self, panel: &[f32], columns: usize, target: &mut TargetRows<'_>) {
+        let mut place = 0;
+        let (channels, width) = (target.channels, target.width);
+        for (row, column, count) in self.pieces(width) {
+            let row = &mut target.values[row * channels * width..][..channels * width];
+            let channels = panel.chunks_exact(columns).zip(row.chunks_exact_mut(width));
+            if count == columns {
+                for (source, target) in channels {
+                    target[column..column + columns].copy_from_slice(source);
+                }
+            } else {
+                for (source, target) in channels {
+                    target[column..column + count].copy_from_slice(&source[place..place + count]);
+                }
+            }
+            place += count;
+        }
+    }
+
+    /// Hands the parts of the target that the strip covers in one channel on, with their places in the strip.
+    #[inline(always)]
+    pub(super) fn each_piece(
+        self,
+        target: &mut TargetRows<'_>,
+        channel: usize,
+        mut handle: impl FnMut(usize, &mut [f32]),
+    ) {
+        let mut place = 0;
+        for (row, column, count) in self.pieces(target.width) {
+            handle(
+                place,
+                &mut target.channel_mut(row, channel)[column..column + count],
+            );
+            place += count;
+        }
+    }
+}
