@@ -41,15 +41,16 @@ pub fn queue_of(config: &Sqs, stage: &StageName) -> String {
 /// Description of the queue of an intake, as the archive's program makes it for its jobs; its dead letters are kept for longer than
 /// that does, as the time of a message begins with its first send.
 fn intake_spec(name: &str) -> QueueSpec {
-    let letters = match name.strip_suffix("_tasks") {
-        Some(stem) => format!("{stem}_dlq"),
-        None => format!("{name}_dlq"),
+    let (stem, ending) = match name.strip_suffix(".fifo") {
+        Some(stem) => (stem, ".fifo"),
+        None => (name, ""),
     };
+    let stem = stem.strip_suffix("_tasks").unwrap_or(stem);
     QueueSpec {
         visibility: Duration::from_secs(450),
         retention: Duration::from_secs(10 * 24 * 60 * 60),
         dead_letters: Some(DeadLetters {
-            queue: letters,
+            queue: format!("{stem}_dlq{ending}"),
             max_receives: 3,
         }),
         ..QueueSpec::new(name)
@@ -154,5 +155,23 @@ pub fn limits(config: &Sqs) -> WatchLimits {
         // A duration that chrono cannot express is longer than any wait.
         max_age: TimeDelta::from_std(config.max_age).unwrap_or(TimeDelta::MAX),
         max_in_flight: config.max_in_flight.get(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dead_letters_go_to_a_queue_of_the_same_kind() {
+        let letters = |name| intake_spec(name).dead_letters.map(|letters| letters.queue);
+        for (name, expected) in [
+            ("bec_press_tasks", "bec_press_dlq"),
+            ("ocr-pages", "ocr-pages_dlq"),
+            ("ocr-pages.fifo", "ocr-pages_dlq.fifo"),
+            ("press_tasks.fifo", "press_dlq.fifo"),
+        ] {
+            assert_eq!(letters(name).as_deref(), Some(expected));
+        }
     }
 }

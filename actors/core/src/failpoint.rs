@@ -2,8 +2,8 @@
 //! Without the feature `failpoints` passing one is nothing at all.
 //!
 //! The feature's process reads `FAILPOINTS`, `NAME=ACTION;NAME=ACTION`, with the actions of the crate `fail` and
-//! `return(abort)`, which ends the process on the spot. `NAME@VOLUME/STAGE` is the place as one volume passes it in one
-//! stage.
+//! `return(abort)`, which ends the process on the spot, and `return(stop)`, which stops it there until it gets a SIGCONT.
+//! `NAME@VOLUME/STAGE` is the place as one volume passes it in one stage.
 
 use std::fmt;
 
@@ -132,10 +132,18 @@ pub fn arm() -> impl Drop {
 
 #[cfg(feature = "failpoints")]
 mod armed {
+    use std::process::{Command, abort, id};
+
     pub(super) fn act(name: &str) {
-        if action(name).as_deref() == Some("abort") {
-            eprintln!("failpoint {name}");
-            std::process::abort();
+        let action = action(name);
+        let Some(action @ ("abort" | "stop")) = action.as_deref() else {
+            return;
+        };
+        eprintln!("failpoint {name}");
+        // The standard library raises no signals.
+        let stop = || Command::new("kill").arg("-STOP").arg(id().to_string()).status();
+        if action == "abort" || !stop().is_ok_and(|status| status.success()) {
+            abort();
         }
     }
 

@@ -33,6 +33,6 @@ pub use error::QueueError;
 pub use limits::LimitError;
 pub use memory::MemoryServer;
 pub use message::{Attribute, Delivery, Extension, FifoKey, NewMessage, Receipt, Receive, Sent};
-pub use settings::{Counts, DeadLetters, QueueFacts, QueueKind, QueueSpec};
+pub use settings::{Counts, DeadLetters, Difference, QueueFacts, QueueKind, QueueSpec};
 pub use sqs::{SqsOptions, SqsServer};
-pub use task_queue::{Extended, QueueServer, REASON, ReceiptStatus, Redrive, SOURCE, TaskQueue};
+pub use task_queue::{Extended, QueueServer, REASON, ReceiptStatus, Redrive, SOURCE, TaskQueue, reconcile};

@@ -123,6 +123,10 @@ impl TaskQueue for RefusingQueue {
         self.inner.facts().await
     }
 
+    async fn configure(&self, settings: &QueueFacts) -> Result<(), QueueError> {
+        self.inner.configure(settings).await
+    }
+
     async fn purge(&self) -> Result<(), QueueError> {
         self.inner.purge().await
     }

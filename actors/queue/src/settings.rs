@@ -1,3 +1,4 @@
+use std::fmt;
 use std::time::Duration;
 
 use super::limits::{MAX_RECEIVES, MAX_RETENTION};
@@ -71,38 +72,40 @@ impl QueueSpec {
         QueueKind::of(&self.name)
     }
 
-    /// Settings in which a queue that is there differs from this description, in words.
-    pub fn drift(&self, facts: &QueueFacts) -> Vec<String> {
+    /// Settings that it is made with.
+    pub fn facts(&self) -> QueueFacts {
+        QueueFacts {
+            visibility: self.visibility,
+            retention: self.retention,
+            dead_letters: self.dead_letters.clone(),
+        }
+    }
+
+    /// Settings in which a queue that is there differs from this description.
+    pub fn drift(&self, facts: &QueueFacts) -> Vec<Difference> {
         let mut drift = Vec::new();
-        let mut compare = |what: &str, is: Duration, wanted: Duration| {
+        let mut compare = |setting, is: String, wanted: String| {
             if is != wanted {
-                drift.push(format!(
-                    "{what} {} s and not {} s",
-                    is.as_secs(),
-                    wanted.as_secs()
-                ));
+                drift.push(Difference {
+                    queue: self.name.clone(),
+                    setting,
+                    is,
+                    wanted,
+                });
             }
         };
-        compare("messages are kept for", facts.retention, self.retention);
-        compare("the visibility is", facts.visibility, self.visibility);
-        match (&facts.dead_letters, &self.dead_letters) {
-            (None, Some(_)) => drift.push("no dead-letter queue is attached".to_owned()),
-            (Some(is), Some(wanted)) => {
-                if is.queue != wanted.queue {
-                    drift.push(format!(
-                        "dead letters go to {} and not to {}",
-                        is.queue, wanted.queue
-                    ));
-                }
-                if is.max_receives != wanted.max_receives {
-                    drift.push(format!(
-                        "messages are dead after {} receives and not {}",
-                        is.max_receives, wanted.max_receives
-                    ));
-                }
-            }
-            (Some(is), None) => drift.push(format!("dead letters go to {}", is.queue)),
-            (None, None) => {}
+        let seconds = |time: Duration| format!("{} s", time.as_secs());
+        compare("retention", seconds(facts.retention), seconds(self.retention));
+        compare("visibility", seconds(facts.visibility), seconds(self.visibility));
+        let queue = |letters: &Option<DeadLetters>| {
+            let queue = letters.as_ref().map(|letters| letters.queue.clone());
+            queue.unwrap_or_else(|| "none".to_owned())
+        };
+        let (is, wanted) = (&facts.dead_letters, &self.dead_letters);
+        compare("dead-letter queue", queue(is), queue(wanted));
+        if let (Some(is), Some(wanted)) = (is, wanted) {
+            let receives = |letters: &DeadLetters| letters.max_receives.to_string();
+            compare("number of receives", receives(is), receives(wanted));
         }
         drift
     }
@@ -118,12 +121,60 @@ impl QueueSpec {
     }
 }
 
-/// Settings of a queue that is there.
+/// Settings of a queue that is there, all of which can be changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueFacts {
     pub visibility: Duration,
     pub retention: Duration,
     pub dead_letters: Option<DeadLetters>,
+}
+
+impl QueueFacts {
+    /// Description of a queue of this name that has these settings.
+    pub(crate) fn of(&self, name: &str) -> QueueSpec {
+        QueueSpec {
+            name: name.to_owned(),
+            visibility: self.visibility,
+            retention: self.retention,
+            dead_letters: self.dead_letters.clone(),
+        }
+    }
+}
+
+/// Setting in which a queue differs from its description.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// Name of the queue.
+    pub queue: String,
+    /// Name of the setting.
+    pub setting: &'static str,
+    pub is: String,
+    pub wanted: String,
+}
+
+impl Difference {
+    /// The difference in words once the setting was changed.
+    pub fn mended(&self) -> String {
+        let Self {
+            queue,
+            setting,
+            is,
+            wanted,
+        } = self;
+        format!("{queue}: the {setting} was {is} and is {wanted} now")
+    }
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            queue,
+            setting,
+            is,
+            wanted,
+        } = self;
+        write!(f, "{queue}: the {setting} is {is} and not {wanted}")
+    }
 }
 
 /// Numbers of messages in a queue. On AWS they are approximate: they settle within a minute or so, and zero never means that there is
@@ -153,20 +204,24 @@ mod tests {
     #[test]
     fn what_differs_from_a_description_is_told() {
         let spec = QueueSpec::new("work");
-        let mut facts = QueueFacts {
-            visibility: spec.visibility,
-            retention: spec.retention,
-            dead_letters: spec.dead_letters.clone(),
+        let mut facts = spec.facts();
+        let in_words = |facts: &QueueFacts| -> Vec<String> {
+            let drift = spec.drift(facts);
+            drift.iter().map(Difference::to_string).collect()
         };
-        assert_eq!(spec.drift(&facts), [""; 0]);
+        assert_eq!(in_words(&facts), [""; 0]);
         facts.dead_letters = None;
         facts.visibility = Duration::from_secs(30);
         assert_eq!(
-            spec.drift(&facts),
+            in_words(&facts),
             [
-                "the visibility is 30 s and not 600 s",
-                "no dead-letter queue is attached"
+                "work: the visibility is 30 s and not 600 s",
+                "work: the dead-letter queue is none and not work-dlq"
             ]
+        );
+        assert_eq!(
+            spec.drift(&facts)[0].mended(),
+            "work: the visibility was 30 s and is 600 s now"
         );
         facts.dead_letters = Some(DeadLetters {
             queue: "other".to_owned(),
@@ -175,11 +230,11 @@ mod tests {
         facts.visibility = spec.visibility;
         facts.retention = Duration::from_secs(345_600);
         assert_eq!(
-            spec.drift(&facts),
+            in_words(&facts),
             [
-                "messages are kept for 345600 s and not 1209600 s",
-                "dead letters go to other and not to work-dlq",
-                "messages are dead after 3 receives and not 5"
+                "work: the retention is 345600 s and not 1209600 s",
+                "work: the dead-letter queue is other and not work-dlq",
+                "work: the number of receives is 3 and not 5"
             ]
         );
     }

@@ -89,6 +89,35 @@ mod tests {
     }
 
     #[test]
+    fn the_documented_sums_and_prices_are_those_of_the_documented_requests() {
+        let page = include_str!("../../../docs/scale.md");
+        let cell = |row: &str, column: usize| {
+            let begin = format!("| {row}");
+            let line = page.lines().find(|line| line.starts_with(&begin)).unwrap();
+            line.split('|').nth(column).unwrap().trim().replace(',', "")
+        };
+        // Three lengths of the wait, behind the name of the request.
+        for column in 2..5 {
+            let number = |row| -> u64 { cell(row, column).parse().unwrap() };
+            let requests = QueueRequests {
+                sends: number("SendMessageBatch"),
+                receives: number("ReceiveMessage"),
+                visibility_changes: number("ChangeMessageVisibilityBatch"),
+                deletes: number("DeleteMessageBatch"),
+                looks: number("GetQueueAttributes"),
+                finds: number("GetQueueUrl"),
+                ..QueueRequests::default()
+            };
+            assert_eq!(requests.total(), number("in all"));
+            let [fifo, standard] = [QueueKind::Fifo, QueueKind::Standard].map(|kind| requests.dollars(kind));
+            assert_eq!(
+                cell("price with FIFO queues", column),
+                format!("${fifo:.2} ${standard:.2}")
+            );
+        }
+    }
+
+    #[test]
     fn a_full_batch_of_tasks_is_one_request() {
         assert_eq!((billed(1), billed(10), billed(65)), (1, 1, 2));
     }

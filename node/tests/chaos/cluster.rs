@@ -302,7 +302,17 @@ impl Cluster {
     }
 
     pub(crate) async fn until(&self, what: &str, condition: impl AsyncFn(&Self) -> bool) {
-        let wait = Wait::until(what).at_most(TIMEOUT).looking_every(LOOK);
+        self.until_after(Duration::ZERO, what, condition).await;
+    }
+
+    /// Waits for what may take as long as usual after so much time.
+    pub(crate) async fn until_after(
+        &self,
+        time: Duration,
+        what: &str,
+        condition: impl AsyncFn(&Self) -> bool,
+    ) {
+        let wait = Wait::until(what).at_most(time + TIMEOUT).looking_every(LOOK);
         let waited = wait
             .try_sees(async || condition(self).await, |holds| *holds)
             .await;

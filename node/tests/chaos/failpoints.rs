@@ -67,11 +67,7 @@ async fn a_node_dies_at_every_failpoint() {
             armed.push(format!("{point}@{volume}/{stage}"));
         }
     }
-    let library = Library {
-        volumes: armed.len(),
-        pages: 2,
-    };
-    let plan = Plan::small(library).with(&[("orchestrator.max_interruptions", "100")]);
+    let plan = Plan::small(Library::alike(armed.len(), 2)).with(&[("orchestrator.max_interruptions", "100")]);
     let mut cluster = Cluster::prepare(plan).await;
     cluster.start_orchestrator(0, "").await;
     cluster.create_job("kangyur").await;
@@ -93,11 +89,7 @@ async fn a_node_dies_at_every_failpoint() {
 /// One leader after the other dies, each at another failpoint, while a node goes on.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_leader_dies_at_every_failpoint() {
-    let library = Library {
-        volumes: 11,
-        pages: 2,
-    };
-    let plan = Plan::small(library).with(&[
+    let plan = Plan::small(Library::alike(11, 2)).with(&[
         ("cluster.idle_timeout", "6s"),
         ("cluster.lease", "8s"),
         ("orchestrator.max_interruptions", "100"),

@@ -34,7 +34,7 @@ async fn a_leader_dies_between_taking_requests_and_deleting_their_messages() {
         ("cluster.idle_timeout", "6s"),
         ("cluster.lease", "8s"),
     ];
-    let library = Library { volumes: 6, pages: 2 };
+    let library = Library::alike(6, 2);
     let mut cluster = Cluster::prepare(Plan::small(library).with(&settings)).await;
     carried_out(cluster.command(["queue", "create"])).await;
     carried_out(cluster.command(["job", "create", "kangyur", "--standing", "--force"])).await;

@@ -1,31 +1,70 @@
 //! Scans for all tests, and what an undisturbed run makes of them.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use crate::site::put_pages;
-use crate::support::{finish, node};
+use crate::support::{finish, node, sample};
 
 /// The jobs that run at once.
 pub(crate) const JOBS: [&str; 2] = ["kangyur", "tengyur"];
 
+/// Source of a library's scans.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scans {
+    /// One page in different bytes.
+    Alike,
+    /// The scans of `tests/fixtures/sample`, in another combination for each volume.
+    Sample,
+    /// Scans of collections below `PARKHANG_SHARED`, a collection for each volume.
+    Collections,
+}
+
 /// So many volumes of so many pages each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Library {
-    pub(crate) volumes: usize,
-    pub(crate) pages: usize,
+    volumes: usize,
+    pages: usize,
+    scans: Scans,
 }
 
 /// Enough for every node to have work while something happens.
-pub(crate) const SHELF: Library = Library { volumes: 3, pages: 3 };
+pub(crate) const SHELF: Library = Library::alike(3, 3);
+/// Real pages that differ in size, script and colour: woodblocks, manuscripts and print.
+pub(crate) const SAMPLE: Library = Library {
+    volumes: 4,
+    pages: 3,
+    scans: Scans::Sample,
+};
 
 impl Library {
+    pub(crate) const fn alike(volumes: usize, pages: usize) -> Self {
+        Self {
+            volumes,
+            pages,
+            scans: Scans::Alike,
+        }
+    }
+
+    /// Two pages of each collection that may be shipped, or none without `PARKHANG_SHARED`.
+    pub(crate) fn of_collections() -> Option<Self> {
+        let pages = 2;
+        let volumes = collections(pages)?.len();
+        let scans = Scans::Collections;
+        Some(Self {
+            volumes,
+            pages,
+            scans,
+        })
+    }
+
     pub(crate) fn volume(number: usize) -> String {
         format!("W1-I{number:02}")
     }
 
     fn folder(self, part: &str) -> PathBuf {
-        let name = format!("chaos-{}x{}", self.volumes, self.pages);
+        let name = format!("chaos-{:?}-{}x{}", self.scans, self.volumes, self.pages);
         Path::new(env!("CARGO_TARGET_TMPDIR")).join(name).join(part)
     }
 
@@ -53,8 +92,52 @@ impl Library {
     pub(crate) fn shelve(self) {
         for volume in 0..self.volumes {
             let folder = self.scans().join(Self::volume(volume));
-            let [volume, pages] = [volume, self.pages].map(|number| u8::try_from(number).unwrap());
-            put_pages(&folder, volume, pages);
+            match self.scans {
+                Scans::Alike => {
+                    let [volume, pages] = [volume, self.pages].map(|number| u8::try_from(number).unwrap());
+                    put_pages(&folder, volume, pages);
+                }
+                Scans::Sample => copy(combination(volume, self.pages), &folder),
+                Scans::Collections => copy(collections(self.pages).unwrap().swap_remove(volume), &folder),
+            }
         }
     }
+}
+
+fn copy(scans: Vec<PathBuf>, folder: &Path) {
+    std::fs::create_dir_all(folder).unwrap();
+    for scan in scans {
+        std::fs::copy(&scan, folder.join(scan.file_name().unwrap())).unwrap();
+    }
+}
+
+/// Scans of the sample for a volume: no two of six volumes have the same ones.
+fn combination(volume: usize, pages: usize) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(sample().join("W0PARKHANG-I0SAMPLE")).unwrap();
+    let mut scans: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    scans.sort_unstable();
+    scans.into_iter().cycle().skip(volume).take(pages).collect()
+}
+
+/// Scans of each collection that has so many, and whose licence is MIT.
+fn collections(pages: usize) -> Option<Vec<Vec<PathBuf>>> {
+    let shared = std::env::var_os("PARKHANG_SHARED")?;
+    let folder = Path::new(&shared).join("data/real/pages");
+    let manifest = std::fs::read_to_string(folder.join("manifest.tsv")).unwrap();
+    let mut collections: BTreeMap<&str, Vec<PathBuf>> = BTreeMap::new();
+    for line in manifest.lines() {
+        if let [file, _, "MIT", collection, ..] = line.split('\t').collect::<Vec<_>>()[..] {
+            collections.entry(collection).or_default().push(folder.join(file));
+        }
+    }
+    let of_enough = collections.into_values().filter(|scans| scans.len() >= pages);
+    Some(
+        of_enough
+            .map(|mut scans| {
+                scans.sort_unstable();
+                scans.truncate(pages);
+                scans
+            })
+            .collect(),
+    )
 }

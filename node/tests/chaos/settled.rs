@@ -12,7 +12,7 @@ use crate::library::JOBS;
 use crate::support::assert_same_files;
 
 /// Longest time that all jobs take, whatever happens to their nodes.
-const OF_ALL_JOBS: Duration = Duration::from_secs(300);
+const OF_ALL_JOBS: Duration = Duration::from_secs(600);
 
 impl Cluster {
     pub(crate) async fn create_jobs(&mut self) {

@@ -36,17 +36,26 @@ async fn device_threads_hang() {
 /// Rows: 138.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_volume_that_kills_its_nodes_is_set_aside() {
+    let cluster = Cluster::start(with_poison(Plan::full(SHELF))).await;
+    all_but_the_poison_is_done(cluster).await;
+}
+
+/// The same plan with a volume of which nodes die.
+pub(crate) fn with_poison(plan: Plan) -> Plan {
+    let mut plan = plan.with(&[("orchestrator.max_interruptions", "3")]);
     let poison = Library::volume(1);
-    let mut plan = Plan::full(SHELF).with(&[("orchestrator.max_interruptions", "3")]);
     plan.failpoints = format!("stage.started@{poison}/line_detection=return(abort)");
     plan.failpoints_of_successors = plan.failpoints.clone();
-    let mut cluster = Cluster::start(plan).await;
+    plan
+}
+
+pub(crate) async fn all_but_the_poison_is_done(mut cluster: Cluster) {
     cluster.create_job("kangyur").await;
     cluster.settle().await;
     for task in cluster.tasks().await {
         cluster.history_is_sound(&task).await;
         let volume = task.volume.to_string();
-        if volume == poison {
+        if volume == Library::volume(1) {
             assert_eq!(task.status, TaskStatus::Failed, "{task:?}");
             let reason = task.last_error.unwrap();
             assert_eq!(reason.category, ErrorCategory::Poison);
@@ -55,7 +64,8 @@ async fn a_volume_that_kills_its_nodes_is_set_aside() {
             assert_eq!((task.status, task.attempts), (TaskStatus::Done, 0), "{task:?}");
             let folder = |job: &std::path::Path| job.join("volumes").join(&volume);
             let made = cluster.artifacts().join("jobs/kangyur");
-            assert_same_files(&folder(&made), &folder(&SHELF.undisturbed("kangyur")));
+            let undisturbed = cluster.plan.library.undisturbed("kangyur");
+            assert_same_files(&folder(&made), &folder(&undisturbed));
         }
     }
     cluster.leave().await;

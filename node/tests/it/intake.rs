@@ -56,7 +56,7 @@ fn messages_of_the_archive_are_worked_on_over_sqs() {
     queues.site.settings.extend([("intake.queues", named), source]);
     let site = &queues.site;
     archive(&queues, "make_queues('press')");
-    let settings = json!({
+    let mut settings = json!({
         "queues": [{
             "purpose": "standing_job",
             "serves": JOB,
@@ -65,10 +65,22 @@ fn messages_of_the_archive_are_worked_on_over_sqs() {
             "retention_s": 864_000,
             "dead_letters": "bec_press_dlq",
             "max_receives": 3,
-            "drift": []
+            "drift": [],
+            "changed": []
         }]
     });
     assert_eq!(queues.json(&["queue", "create"]), settings);
+    assert_eq!(queues.json(&["queue", "list"]), settings);
+    let change =
+        "sqs.set_queue_attributes(QueueUrl=url('bec_press_tasks'), Attributes={'VisibilityTimeout': '30'})";
+    archive(&queues, change);
+    settings["queues"][0]["changed"] = json!([
+        "bec_press_tasks: the visibility was 30 s and is 450 s now",
+        "bec_press_dlq: the retention was 864000 s and is 1209600 s now",
+        "bec_press_dlq: the visibility was 30 s and is 450 s now",
+    ]);
+    assert_eq!(queues.json(&["queue", "create", "--reconcile"]), settings);
+    settings["queues"][0]["changed"] = json!([]);
     assert_eq!(queues.json(&["queue", "list"]), settings);
 
     let send = "enqueue('press', [('W1', 'I0'), ('W1', 'I1'), ('W1', 'I2')])";

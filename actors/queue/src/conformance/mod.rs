@@ -16,6 +16,7 @@ mod chance;
 mod letters;
 mod model;
 mod order;
+mod settings;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -114,7 +115,7 @@ impl Site {
 type Case = for<'a> fn(&'a Site, QueueKind) -> BoxFuture<'a, ()>;
 
 /// Cases of all kinds of queues.
-const CASES: [(&str, Case); 13] = [
+const CASES: [(&str, Case); 15] = [
     ("carries", |site, kind| {
         Box::pin(cases::carries_messages_whole(site, kind))
     }),
@@ -142,6 +143,12 @@ const CASES: [(&str, Case); 13] = [
     }),
     ("makes", |site, kind| {
         Box::pin(cases::makes_and_finds_queues(site, kind))
+    }),
+    ("settings", |site, kind| {
+        Box::pin(settings::changes_settings(site, kind))
+    }),
+    ("missing", |site, kind| {
+        Box::pin(settings::makes_what_is_missing(site, kind))
     }),
     ("consumers", |site, kind| {
         Box::pin(order::shares_among_consumers(site, kind))

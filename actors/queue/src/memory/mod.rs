@@ -290,11 +290,22 @@ impl TaskQueue for MemoryQueue {
     }
 
     async fn facts(&self) -> Result<QueueFacts, QueueError> {
-        self.state(|state| QueueFacts {
-            visibility: state.spec.visibility,
-            retention: state.spec.retention,
-            dead_letters: state.spec.dead_letters.clone(),
-        })
+        self.state(|state| state.spec.facts())
+    }
+
+    async fn configure(&self, settings: &QueueFacts) -> Result<(), QueueError> {
+        let spec = settings.of(&self.name);
+        check_spec(&spec)?;
+        let mut queues = self.shared.queues();
+        let letters = spec.dead_letters.as_ref().map(|letters| &letters.queue);
+        if let Some(letters) = letters.filter(|letters| !queues.contains_key(*letters)) {
+            return Err(QueueError::NotFound {
+                queue: letters.clone(),
+            });
+        }
+        let state = queues.get_mut(&self.name).ok_or_else(|| self.missing())?;
+        state.spec = spec;
+        Ok(())
     }
 
     async fn purge(&self) -> Result<(), QueueError> {

@@ -8,6 +8,7 @@ use parkhang_store::storage::s3::{AccountError, account};
 use super::SqsOptions;
 use super::retry::Retry;
 use crate::QueueError;
+use crate::checks::check_name;
 
 /// Connection to a server, with what the requests of all its queues have in common.
 #[derive(Debug)]
@@ -45,5 +46,15 @@ impl Link {
                 answer_timeout: options.answer_timeout,
             },
         })
+    }
+
+    /// Address of the queue of a name.
+    pub(super) async fn find(&self, name: &str) -> Result<String, QueueError> {
+        check_name(name)?;
+        let found = self.retry.run(|| async {
+            let request = self.client.get_queue_url().queue_name(name);
+            Ok(request.send().await?.queue_url.unwrap_or_default())
+        });
+        found.await.map_err(|refusal| refusal.into_error("find", name))
     }
 }

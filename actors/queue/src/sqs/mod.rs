@@ -27,7 +27,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use parkhang_store::storage::s3::keys;
 
-use crate::checks::{check_name, check_spec};
+use crate::checks::check_spec;
 use crate::{QueueError, QueueServer, QueueSpec, TaskQueue};
 use client::Link;
 use failure::Failure;
@@ -69,16 +69,6 @@ impl SqsServer {
         Ok(Self { link })
     }
 
-    /// Address of the queue of a name.
-    async fn find(&self, name: &str) -> Result<String, QueueError> {
-        check_name(name)?;
-        let found = self.link.retry.run(|| async {
-            let request = self.link.client.get_queue_url().queue_name(name);
-            Ok(request.send().await?.queue_url.unwrap_or_default())
-        });
-        found.await.map_err(|refusal| refusal.into_error("find", name))
-    }
-
     fn queue(&self, url: String) -> Arc<SqsQueue> {
         Arc::new(SqsQueue::new(self.link.clone(), url))
     }
@@ -117,7 +107,7 @@ impl QueueServer for SqsServer {
         let url = if name_or_url.contains("://") {
             name_or_url.to_owned()
         } else {
-            self.find(name_or_url).await?
+            self.link.find(name_or_url).await?
         };
         Ok(self.queue(url))
     }

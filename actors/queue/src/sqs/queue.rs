@@ -16,7 +16,7 @@ use super::failure::{Failure, Meaning};
 use super::retry::{Refusal, Settled};
 use super::settings::{self, Attributes};
 use super::{batch, name_of, redrive, translation};
-use crate::checks::{check_message, check_receive, check_visibility};
+use crate::checks::{check_message, check_receive, check_spec, check_visibility};
 use crate::limits::{MAX_BATCH, whole_seconds};
 use crate::{
     Counts, Delivery, Extended, Extension, NewMessage, QueueError, QueueFacts, QueueKind, Receipt,
@@ -311,6 +311,26 @@ impl TaskQueue for SqsQueue {
             QueueAttributeName::RedrivePolicy,
         ];
         Ok(settings::facts_of(&self.attributes(&names).await?))
+    }
+
+    async fn configure(&self, settings: &QueueFacts) -> Result<(), QueueError> {
+        check_spec(&settings.of(&self.name))?;
+        let letters = match &settings.dead_letters {
+            Some(letters) => {
+                let url = self.link.find(&letters.queue).await?;
+                Some(Self::new(self.link.clone(), url).arn().await?)
+            }
+            None => None,
+        };
+        let attributes = settings::changes_of(settings, letters.as_deref());
+        let changed = self.link.retry.run(|| async {
+            let request = self.link.client.set_queue_attributes().queue_url(&self.url);
+            request.set_attributes(Some(attributes.clone())).send().await?;
+            Ok(())
+        });
+        changed
+            .await
+            .map_err(|refusal| refusal.into_error("change the settings of", &self.name))
     }
 
     async fn purge(&self) -> Result<(), QueueError> {

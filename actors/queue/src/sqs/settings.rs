@@ -14,19 +14,27 @@ pub(super) type Attributes = HashMap<Name, String>;
 
 /// Settings of a queue that is to be made, with the ARN of its dead-letter queue.
 pub(super) fn attributes_of(spec: &QueueSpec, letters: Option<&str>) -> Attributes {
-    let seconds = |time: Duration| time.as_secs().to_string();
-    let mut attributes = Attributes::from([
-        (Name::VisibilityTimeout, seconds(spec.visibility)),
-        (Name::MessageRetentionPeriod, seconds(spec.retention)),
-    ]);
+    let mut attributes = changes_of(&spec.facts(), letters);
+    // AWS makes no queue with a policy that is empty.
+    attributes.retain(|name, value| *name != Name::RedrivePolicy || !value.is_empty());
     if spec.kind() == QueueKind::Fifo {
         attributes.insert(Name::FifoQueue, "true".to_owned());
     }
-    if let (Some(letters), Some(spec)) = (letters, &spec.dead_letters) {
-        let policy = json!({ "deadLetterTargetArn": letters, "maxReceiveCount": spec.max_receives });
-        attributes.insert(Name::RedrivePolicy, policy.to_string());
-    }
     attributes
+}
+
+/// Settings for a queue that is there, with the ARN of its dead-letter queue. The kind of a queue cannot be changed, and is not told again;
+/// an empty policy detaches a dead-letter queue.
+pub(super) fn changes_of(facts: &QueueFacts, letters: Option<&str>) -> Attributes {
+    let seconds = |time: Duration| time.as_secs().to_string();
+    let policy = letters.zip(facts.dead_letters.as_ref()).map(|(arn, letters)| {
+        json!({ "deadLetterTargetArn": arn, "maxReceiveCount": letters.max_receives }).to_string()
+    });
+    Attributes::from([
+        (Name::VisibilityTimeout, seconds(facts.visibility)),
+        (Name::MessageRetentionPeriod, seconds(facts.retention)),
+        (Name::RedrivePolicy, policy.unwrap_or_default()),
+    ])
 }
 
 /// Settings of a queue that is there.

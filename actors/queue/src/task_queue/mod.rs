@@ -1,6 +1,7 @@
 //! The traits of queues and of their servers.
 
 mod dead_letters;
+mod reconciling;
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use super::{
 use dead_letters::letter;
 pub(crate) use dead_letters::move_all;
 pub use dead_letters::{REASON, SOURCE};
+pub use reconciling::reconcile;
 
 /// Outcome of a request about a receipt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,6 +105,15 @@ pub trait TaskQueue: Send + Sync + Debug {
     ///
     /// Those of the server.
     async fn facts(&self) -> Result<QueueFacts, QueueError>;
+
+    /// Changes the settings of the queue; its messages stay. AWS takes up to a minute, for a retention up to a quarter of an hour. Whoever
+    /// has opened the queue may go on with the dead-letter queue that was attached before.
+    ///
+    /// # Errors
+    ///
+    /// [`QueueError::Limit`] for what no queue can have, [`QueueError::NotFound`] if the dead-letter queue is not there, and those of the
+    /// server.
+    async fn configure(&self, settings: &QueueFacts) -> Result<(), QueueError>;
 
     /// Deletes every message, also those that are held. AWS takes up to a minute, and refuses a second purge within one.
     ///

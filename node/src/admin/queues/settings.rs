@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use clap::Args;
-use parkhang_queue::{QueueError, QueueServer, TaskQueue};
+use parkhang_queue::{Difference, QueueError, QueueFacts, QueueServer, QueueSpec, TaskQueue, reconcile};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -28,6 +28,8 @@ pub struct OneQueue {
     max_receives: Option<u32>,
     /// Settings in which it differs from those that it would be made with.
     drift: Vec<String>,
+    /// Settings of it and of its dead-letter queue that were changed.
+    changed: Vec<String>,
 }
 
 /// All queues, and their settings.
@@ -59,31 +61,41 @@ impl Answer for QueueSettings {
         ];
         let mut lines = vec![table(header, rows, 6)];
         for queue in &self.queues {
-            let drift = queue.drift.iter();
-            lines.extend(drift.map(|drift| format!("warning: {}: {drift}", queue.name.queue)));
+            lines.extend(queue.changed.iter().map(|changed| format!("changed: {changed}")));
+            lines.extend(queue.drift.iter().map(|drift| format!("warning: {drift}")));
         }
         lines.join("\n")
     }
 }
 
-/// Action where a queue is missing.
+/// Action where a queue is missing, or has other settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Missing {
+enum Action {
+    /// Refuses the command for one that is missing, and tells what differs.
+    Tell,
+    /// Makes what is missing, and tells what differs.
     Create,
-    Refuse,
+    /// Makes what is missing, and changes what differs.
+    Reconcile,
 }
 
-/// Settings of all queues. Those that are there are left as they are.
+/// Settings of all queues once `action` was taken.
 async fn settings(
     server: &dyn QueueServer,
     queues: &[NamedQueue],
     config: &Sqs,
-    missing: Missing,
+    action: Action,
 ) -> Result<QueueSettings, QueueError> {
     let mut settings = Vec::new();
     for named in queues {
-        let queue = open(server, named, config, missing).await?;
-        settings.push(of(named, queue.as_ref(), config).await?);
+        let spec = named.spec(config);
+        let (facts, changed) = match action {
+            Action::Tell => (server.open(&named.address).await?.facts().await?, Vec::new()),
+            Action::Create => (open(server, named, &spec).await?.facts().await?, Vec::new()),
+            // Not read again: AWS takes a minute until it tells of a change.
+            Action::Reconcile => (spec.facts(), reconcile(server, &named.address, &spec).await?),
+        };
+        settings.push(of(named, &spec, facts, &changed));
     }
     Ok(QueueSettings { queues: settings })
 }
@@ -91,38 +103,39 @@ async fn settings(
 async fn open(
     server: &dyn QueueServer,
     named: &NamedQueue,
-    config: &Sqs,
-    missing: Missing,
+    spec: &QueueSpec,
 ) -> Result<Arc<dyn TaskQueue>, QueueError> {
-    match (server.open(&named.address).await, missing) {
+    match server.open(&named.address).await {
         // A URL names a queue that is there, or else nobody could know it.
-        (Err(QueueError::NotFound { .. }), Missing::Create) if !named.is_url() => {
-            server.create(&named.spec(config)).await
-        }
-        (found, _) => found,
+        Err(QueueError::NotFound { .. }) if !named.is_url() => server.create(spec).await,
+        found => found,
     }
 }
 
-async fn of(named: &NamedQueue, queue: &dyn TaskQueue, config: &Sqs) -> Result<OneQueue, QueueError> {
-    let facts = queue.facts().await?;
-    let drift = named.spec(config).drift(&facts);
+fn of(named: &NamedQueue, spec: &QueueSpec, facts: QueueFacts, changed: &[Difference]) -> OneQueue {
+    let drift = spec.drift(&facts);
     let letters = facts
         .dead_letters
         .map(|letters| (letters.queue, letters.max_receives));
     let (dead_letters, max_receives) = letters.unzip();
-    Ok(OneQueue {
-        name: QueueName::new(&named.purpose, queue.name()),
+    OneQueue {
+        name: QueueName::new(&named.purpose, named.name()),
         visibility_s: facts.visibility.as_secs(),
         retention_s: facts.retention.as_secs(),
         dead_letters,
         max_receives,
-        drift,
-    })
+        drift: drift.iter().map(Difference::to_string).collect(),
+        changed: changed.iter().map(Difference::mended).collect(),
+    }
 }
 
 /// Create the queues of all stages and of standing jobs, and their dead-letter queues. Those that are there are left as they are.
 #[derive(Debug, Args)]
-pub struct Create {}
+pub struct Create {
+    /// Give those that are there the settings that they would be made with: visibility, retention, dead-letter queue and number of receives.
+    #[arg(long)]
+    reconcile: bool,
+}
 
 #[async_trait]
 impl Command for Create {
@@ -136,7 +149,12 @@ impl Command for Create {
     async fn run(self, admin: &Admin) -> Result<QueueSettings, Refusal> {
         let (queues, config) = (queues(admin)?, &admin.loaded.config.source.sqs);
         let server = opened(admin).await?;
-        Ok(settings(server.as_ref(), &queues, config, Missing::Create).await?)
+        let action = if self.reconcile {
+            Action::Reconcile
+        } else {
+            Action::Create
+        };
+        Ok(settings(server.as_ref(), &queues, config, action).await?)
     }
 }
 
@@ -155,7 +173,7 @@ impl Command for List {
     async fn run(self, admin: &Admin) -> Result<QueueSettings, Refusal> {
         let (queues, config) = (queues(admin)?, &admin.loaded.config.source.sqs);
         let server = opened(admin).await?;
-        Ok(settings(server.as_ref(), &queues, config, Missing::Refuse).await?)
+        Ok(settings(server.as_ref(), &queues, config, Action::Tell).await?)
     }
 }
 
@@ -164,7 +182,7 @@ mod tests {
     use std::time::Duration;
 
     use parkhang_core::domain::QueuePurpose;
-    use parkhang_queue::{MemoryServer, QueueSpec};
+    use parkhang_queue::MemoryServer;
 
     use super::*;
     use crate::config::{BucketArgs, Loaded};
@@ -189,11 +207,9 @@ mod tests {
     #[tokio::test]
     async fn a_queue_is_made_for_whom_it_serves_and_what_differs_is_told() {
         let (memory, queues, config) = (MemoryServer::new(), queues(), config());
-        let refused = settings(&memory, &queues, &config, Missing::Refuse).await;
+        let refused = settings(&memory, &queues, &config, Action::Tell).await;
         assert!(matches!(refused, Err(QueueError::NotFound { .. })));
-        let made = settings(&memory, &queues, &config, Missing::Create)
-            .await
-            .unwrap();
+        let made = settings(&memory, &queues, &config, Action::Create).await.unwrap();
         let letters: Vec<_> = made
             .queues
             .iter()
@@ -214,9 +230,7 @@ mod tests {
             "that of a job as the archive makes it"
         );
         assert!(made.queues.iter().all(|queue| queue.drift.is_empty()), "{made:?}");
-        let listed = settings(&memory, &queues, &config, Missing::Refuse)
-            .await
-            .unwrap();
+        let listed = settings(&memory, &queues, &config, Action::Tell).await.unwrap();
         assert_eq!(listed, made);
 
         let other = MemoryServer::new();
@@ -226,16 +240,51 @@ mod tests {
             ..queues[1].spec(&config)
         };
         other.create(&bare).await.unwrap();
-        let left = settings(&other, &queues, &config, Missing::Create).await.unwrap();
+        let left = settings(&other, &queues, &config, Action::Create).await.unwrap();
         let text = left.text();
         assert!(text.contains("standing job press"), "{text}");
         assert!(
             text.ends_with(
                 "warning: bec_press_tasks: the visibility is 30 s and not 450 s\n\
-                 warning: bec_press_tasks: no dead-letter queue is attached"
+                 warning: bec_press_tasks: the dead-letter queue is none and not bec_press_dlq"
             ),
             "{text}"
         );
+    }
+
+    /// Rows: U14.
+    #[tokio::test]
+    async fn what_differs_is_set_right_where_that_is_asked_for() {
+        let (memory, queues, config) = (MemoryServer::new(), queues(), config());
+        let bare = QueueSpec {
+            dead_letters: None,
+            visibility: Duration::from_secs(30),
+            ..queues[1].spec(&config)
+        };
+        let press = memory.create(&bare).await.unwrap();
+        let mended = settings(&memory, &queues, &config, Action::Reconcile)
+            .await
+            .unwrap();
+        let text = mended.text();
+        assert!(
+            text.ends_with(
+                "changed: bec_press_tasks: the visibility was 30 s and is 450 s now\n\
+                 changed: bec_press_tasks: the dead-letter queue was none and is bec_press_dlq now"
+            ),
+            "{text}"
+        );
+        assert_eq!(press.facts().await.unwrap(), queues[1].spec(&config).facts());
+        let mut listed = settings(&memory, &queues, &config, Action::Tell).await.unwrap();
+        assert!(
+            listed.queues.iter().all(|queue| queue.drift.is_empty()),
+            "{listed:?}"
+        );
+        let again = settings(&memory, &queues, &config, Action::Reconcile)
+            .await
+            .unwrap();
+        assert_eq!(again, listed, "the second time nothing is changed");
+        listed.queues[1].changed = mended.queues[1].changed.clone();
+        assert_eq!(mended, listed, "what is shown is what is there");
     }
 
     #[tokio::test]
@@ -243,7 +292,7 @@ mod tests {
         let (memory, config) = (MemoryServer::new(), config());
         let [mut stage, _] = queues();
         stage.address = "memory://nowhere/reading.fifo".to_owned();
-        let refused = settings(&memory, &[stage], &config, Missing::Create).await;
+        let refused = settings(&memory, &[stage], &config, Action::Create).await;
         assert!(matches!(refused, Err(QueueError::NotFound { .. })), "{refused:?}");
     }
 }

@@ -10,8 +10,8 @@ use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use crate::{
-    Attribute, DeadLetters, Delivery, Extended, Extension, MemoryServer, NewMessage, QueueError, QueueServer,
-    QueueSpec, Receipt, ReceiptStatus, Receive, TaskQueue,
+    Attribute, DeadLetters, Delivery, Extended, Extension, MemoryServer, NewMessage, QueueError, QueueFacts,
+    QueueServer, QueueSpec, Receipt, ReceiptStatus, Receive, TaskQueue,
 };
 
 /// Code and message of an error.
@@ -52,6 +52,10 @@ impl Protocol {
                 let queue = queue.map_err(refused)?;
                 match action {
                     "GetQueueAttributes" => attributes(&*queue).await,
+                    "SetQueueAttributes" => {
+                        let changed = queue.configure(&settings(&request["Attributes"])).await;
+                        changed.map(|()| json!({}))
+                    }
                     "PurgeQueue" => queue.purge().await.map(|()| json!({})),
                     "ReceiveMessage" => self.receive(&*queue, request).await,
                     "SendMessageBatch" => Ok(send(&*queue, &request["Entries"]).await),
@@ -73,18 +77,7 @@ impl Protocol {
     }
 
     async fn create(&self, request: &Value) -> Result<Value, QueueError> {
-        let attributes = &request["Attributes"];
-        let mut spec = QueueSpec::new(text(&request["QueueName"]));
-        let seconds = |name: &str| Duration::from_secs(text(&attributes[name]).parse().unwrap());
-        spec.visibility = seconds("VisibilityTimeout");
-        spec.retention = seconds("MessageRetentionPeriod");
-        spec.dead_letters = attributes["RedrivePolicy"].as_str().map(|policy| {
-            let policy: Value = serde_json::from_str(policy).unwrap();
-            DeadLetters {
-                queue: name_of(text(&policy["deadLetterTargetArn"])).to_owned(),
-                max_receives: policy["maxReceiveCount"].as_u64().unwrap() as u32,
-            }
-        });
+        let spec = settings(&request["Attributes"]).of(text(&request["QueueName"]));
         // What makes the dead-letter queue here would be the second to make it.
         let is_there = self.queues.open(&spec.name).await.is_ok();
         let letters = spec.dead_letters.as_ref().map(|letters| letters.queue.clone());
@@ -161,6 +154,25 @@ fn refused(error: QueueError) -> Refused {
         _ => "InvalidParameterValue",
     };
     (code, error.to_string())
+}
+
+/// Settings that a request gives to a queue.
+fn settings(attributes: &Value) -> QueueFacts {
+    let seconds = |name: &str| Duration::from_secs(text(&attributes[name]).parse().unwrap());
+    let policy = attributes["RedrivePolicy"]
+        .as_str()
+        .filter(|policy| !policy.is_empty());
+    QueueFacts {
+        visibility: seconds("VisibilityTimeout"),
+        retention: seconds("MessageRetentionPeriod"),
+        dead_letters: policy.map(|policy| {
+            let policy: Value = serde_json::from_str(policy).unwrap();
+            DeadLetters {
+                queue: name_of(text(&policy["deadLetterTargetArn"])).to_owned(),
+                max_receives: policy["maxReceiveCount"].as_u64().unwrap() as u32,
+            }
+        }),
+    }
 }
 
 async fn attributes(queue: &dyn TaskQueue) -> Result<Value, QueueError> {

@@ -117,6 +117,10 @@ impl TaskQueue for Counted {
         self.queue.facts().await
     }
 
+    async fn configure(&self, settings: &QueueFacts) -> Result<(), QueueError> {
+        self.queue.configure(settings).await
+    }
+
     async fn purge(&self) -> Result<(), QueueError> {
         self.queue.purge().await
     }
