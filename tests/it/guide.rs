@@ -1,4 +1,4 @@
-//! The pages of the user guide: docs/SUMMARY.md names them all, and their links lead somewhere.
+//! The pages of the user guide: docs/SUMMARY.md names them all, their links lead somewhere, and the code that they name is there.
 
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
@@ -50,6 +50,56 @@ fn links(text: &str) -> Vec<Link> {
         }
     }
     found
+}
+
+/// Numbered words of a page in the type of code.
+fn quoted(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    prose(text).flat_map(|(line, prose)| {
+        let words = prose.split('`').skip(1).step_by(2);
+        words.map(move |word| (line, word))
+    })
+}
+
+/// True for a file or folder of this repository, `actors/src/stage`, that is no pattern for several.
+fn is_path(word: &str) -> bool {
+    let folders = [
+        "actors",
+        "deploy",
+        "docs",
+        "migrations",
+        "models",
+        "node",
+        "scripts",
+        "tests",
+    ];
+    let first = word.split('/').next().unwrap_or_default();
+    word.contains('/')
+        && folders.contains(&first)
+        && !word.contains([' ', '{', '*', '<'])
+        && !word.contains("NAME")
+}
+
+/// True for a function or module, `policy::placement::place`; types begin with a capital.
+fn is_item(word: &str) -> bool {
+    let is_name = |name: &str| {
+        name.starts_with(|c: char| c.is_ascii_lowercase())
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    };
+    word.contains("::") && word.split("::").all(is_name)
+}
+
+/// Module of a file as a page names it: crate or folder first, as in `actors::source::sqs`.
+fn module(file: &str) -> Option<String> {
+    let module = file.strip_suffix(".rs")?.replace("/src/", "/");
+    let module = module.strip_suffix("/mod").unwrap_or(&module);
+    Some(module.replace('/', "::"))
+}
+
+/// True if the module is named by its last segments.
+fn ends_with(module: &str, segments: &str) -> bool {
+    module
+        .strip_suffix(segments)
+        .is_some_and(|before| before.is_empty() || before.ends_with("::"))
 }
 
 /// A path of the repository as a page of it writes it.
@@ -137,6 +187,58 @@ fn links_of_the_guide_lead_somewhere() {
         "links of the guide lead to pages and headings that there are",
         broken,
     );
+}
+
+/// Readers look for code by these names.
+#[test]
+fn code_that_the_guide_names_is_there() {
+    let files = tracked();
+    let sources: Vec<(String, String)> = files
+        .iter()
+        .filter_map(|file| Some((module(file)?, text(file))))
+        .collect();
+    let is_there = |item: &str| {
+        let Some((within, name)) = item.rsplit_once("::") else {
+            return false;
+        };
+        let declares =
+            |source: &str| source.contains(&format!("fn {name}(")) || source.contains(&format!("fn {name}<"));
+        sources.iter().any(|(module, source)| {
+            ends_with(module, item) || (ends_with(module, within) && declares(source))
+        })
+    };
+    let mut missing = Vec::new();
+    for page in pages() {
+        for (line, word) in quoted(&text(&page)) {
+            let there = match word {
+                path if is_path(path) => root().join(path).exists(),
+                item if is_item(item) => is_there(item),
+                _ => true,
+            };
+            if !there {
+                missing.push(format!("{page}:{line}: {word}"));
+            }
+        }
+    }
+    report("pages of the guide name code that there is", missing);
+}
+
+#[test]
+fn names_of_code_are_recognised() {
+    let words = "`actors/src/stage`, `policy::placement::place`, `StageVerdict::Interrupted`, `a/b`, `actors/src/NAME.rs`";
+    let found: Vec<&str> = quoted(words).map(|(_, word)| word).collect();
+    assert_eq!(found.len(), 5);
+    assert_eq!(
+        found.iter().filter(|word| is_path(word)).collect::<Vec<_>>(),
+        [&"actors/src/stage"]
+    );
+    assert_eq!(
+        found.iter().filter(|word| is_item(word)).collect::<Vec<_>>(),
+        [&"policy::placement::place"]
+    );
+    let placement = module("actors/core/src/policy/placement/mod.rs").unwrap();
+    assert!(ends_with(&placement, "policy::placement"));
+    assert!(!ends_with(&placement, "y::placement"));
 }
 
 #[test]

@@ -28,24 +28,6 @@ fn no_file_is_longer_than_500_lines() {
     report("one idea a file, 500 lines at most", long.collect());
 }
 
-/// A plan of the house that names rooms which have moved sends its readers astray.
-#[test]
-fn the_architecture_names_folders_and_files_that_are_there() {
-    let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
-    let quoted = text.split('`').skip(1).step_by(2);
-    let is_path = |word: &&str| {
-        let first = word.split('/').next().unwrap_or_default();
-        word.contains('/')
-            && (LAYERS.contains(&first) || ["migrations", "deploy", "docs", "scripts"].contains(&first))
-            && !word.contains([' ', '{', '*', '<'])
-    };
-    let missing = quoted.filter(is_path).filter(|path| !root().join(path).exists());
-    report(
-        "the architecture is that of this tree",
-        missing.map(str::to_owned).collect(),
-    );
-}
-
 #[test]
 fn dependencies_go_one_way() {
     let layer = |folder: &str| {
