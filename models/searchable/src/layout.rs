@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use crate::boxes::{PageSize, Spacing, Word};
+use crate::level::{Extent, level};
 
 /// Least side of a box: viewers leave out text without extent.
 const LEAST_SIDE: f64 = 0.1;
@@ -54,9 +55,10 @@ fn line<'a>(words: &[Word<'a>], spacing: Spacing, page: PageSize) -> Line<'a> {
         .filter(|(text, _)| !text.is_empty())
         .collect();
     let direction = direction(&words);
+    let mut extents: Vec<Extent> = words.iter().map(|(_, rect)| rect.seen(direction, page)).collect();
+    level(&mut extents);
     let mut pieces: Vec<Piece<'a>> = Vec::with_capacity(2 * words.len());
-    for (text, rect) in words {
-        let (along, across) = rect.seen(direction, page);
+    for ((text, _), Extent { along, across }) in words.into_iter().zip(extents) {
         if let Some(before) = pieces.last_mut() {
             let gap = along[0] - before.along[1];
             let height = before.across[1] - before.across[0];
@@ -67,7 +69,7 @@ fn line<'a>(words: &[Word<'a>], spacing: Spacing, page: PageSize) -> Line<'a> {
                     across: before.across,
                 };
                 pieces.push(space);
-            } else if before.across == across && along[0] > before.along[0] + LEAST_SIDE {
+            } else if along[0] > before.along[0] + LEAST_SIDE {
                 // Viewers see a space in a gap, and a break in an overlap.
                 before.along[1] = along[0];
             }
@@ -183,9 +185,9 @@ impl Rect {
     }
 
     /// Edges along and across a line of this direction.
-    fn seen(&self, direction: Direction, page: PageSize) -> ([f64; 2], [f64; 2]) {
+    fn seen(&self, direction: Direction, page: PageSize) -> Extent {
         let PageSize { width, height } = page;
-        match direction {
+        let (along, across) = match direction {
             Direction::Right => ([self.left, self.right], [self.top, self.bottom]),
             Direction::Down => ([self.top, self.bottom], [width - self.right, width - self.left]),
             Direction::Left => (
@@ -193,7 +195,8 @@ impl Rect {
                 [height - self.bottom, height - self.top],
             ),
             Direction::Up => ([height - self.bottom, height - self.top], [self.left, self.right]),
-        }
+        };
+        Extent { along, across }
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use bytes::Bytes;
 use parkhang_models::page::decode::DecodeLimits;
-use parkhang_searchable::{SearchableError, Spacing, TextLayer, Word};
+use parkhang_searchable::{OwnText, SearchableError, Spacing, TextLayer, Word};
 use parkhang_store::artifact::{PageBoxes, WordSource};
 use parkhang_store::pages::{PageRef, PdfPage, Scan, pdf_page_index};
 use parkhang_store::storage::ArtifactStore;
@@ -45,11 +45,13 @@ struct Layer {
 }
 
 /// Words of a page that was read.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct PageWords {
     /// Index of the page in its file.
     index: u32,
     words: Vec<(String, [f32; 4], u32)>,
+    spacing: Spacing,
+    own: OwnText,
     /// Size of the page in points when it was read, where it is known.
     size: Option<(f32, f32)>,
 }
@@ -121,7 +123,7 @@ pub(super) async fn write_layer(
                 continue;
             };
             let words = words_of_row(&page, index);
-            layer = tokio::task::spawn_blocking(move || layer.with(&words, Spacing::Inferred)).await??;
+            layer = tokio::task::spawn_blocking(move || layer.with(&words)).await??;
         }
     } else {
         for page in document.pages.iter().filter(|page| !page.lines.is_empty()) {
@@ -135,11 +137,8 @@ pub(super) async fn write_layer(
                 version: String::new(),
             });
             let page = page.clone();
-            layer = tokio::task::spawn_blocking(move || {
-                let words = words_on_scan(&page, index, &scan);
-                layer.with(&words, Spacing::Written)
-            })
-            .await??;
+            layer = tokio::task::spawn_blocking(move || layer.with(&words_on_scan(&page, index, &scan)))
+                .await??;
         }
     }
     tokio::task::spawn_blocking(move || layer.finish()).await?
@@ -154,6 +153,9 @@ fn words_of_row(page: &PageBoxes<'_>, index: u32) -> PageWords {
     PageWords {
         index,
         words: words.collect(),
+        spacing: Spacing::Inferred,
+        // It was judged, and the words stand in its place.
+        own: OwnText::Blanked,
         size: Some((page.page.width, page.page.height)),
     }
 }
@@ -163,7 +165,11 @@ fn words_of_row(page: &PageBoxes<'_>, index: u32) -> PageWords {
 fn words_on_scan(page: &PageDocument, index: u32, scan: &Scan) -> PageWords {
     let mut found = PageWords {
         index,
-        ..PageWords::default()
+        words: Vec::new(),
+        spacing: Spacing::Written,
+        // Nothing is known of it.
+        own: OwnText::Kept,
+        size: None,
     };
     let Ok(pixels) = scan.pixels(&DecodeLimits::default(), &|| false) else {
         return found;
@@ -193,7 +199,7 @@ impl Layer {
     }
 
     /// Adds the words of a page. A page that cannot be replaced stays as it is.
-    fn with(mut self, page: &PageWords, spacing: Spacing) -> Result<Self> {
+    fn with(mut self, page: &PageWords) -> Result<Self> {
         let number = page.index + 1;
         self.check(page)?;
         let words: Vec<Word<'_>> = page
@@ -205,7 +211,10 @@ impl Layer {
                 line: *line,
             })
             .collect();
-        match self.layer.add_page(page.index as usize, &words, spacing) {
+        match self
+            .layer
+            .add_page(page.index as usize, &words, page.spacing, page.own)
+        {
             Ok(()) => {}
             Err(error @ SearchableError::DamagedPage { .. }) => {
                 warn!(file = self.file, page = number, %error, "a page has no text layer");
