@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::geometry::PageSize;
-use crate::text::{Layer, Scripts, Word};
+use crate::text::{Layer, Scripts, Word, ordered};
 use crate::verdict::Verdict;
 
 /// Text layer of a page, with the verdict about it.
@@ -20,11 +20,12 @@ pub struct PageText {
 
 impl PageText {
     pub(crate) fn of(layer: Layer, size: PageSize, verdict: Verdict) -> Self {
+        let words = layer.words.into_iter().map(|found| found.word).collect();
         Self {
             size,
             scripts: layer.scripts,
             content_rotation: layer.content_rotation,
-            words: layer.words.into_iter().map(|found| found.word).collect(),
+            words: ordered(words, layer.content_rotation),
             verdict,
         }
     }
