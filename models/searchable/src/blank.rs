@@ -1,5 +1,5 @@
-//! Fonts without letters. What a page shows is named by codes of glyphs; their Unicode is only asked for by who searches or copies. A copy of a
-//! font with another map to Unicode, which has nothing but spaces, therefore shows the same and says nothing.
+//! Fonts without letters. A page shows glyphs by their codes in a font; the Unicode of these codes is only asked for by programs that
+//! search or copy. A copy of a font whose map to Unicode has spaces alone therefore shows the same, and nothing is found in its text.
 
 use std::collections::HashMap;
 

@@ -35,7 +35,7 @@ pub(crate) fn level(words: &mut [Extent]) {
         edges: [top, bottom], ..
     } = Band::around(words, 0.0);
     for word in words {
-        // What is on the page stays on it.
+        // The words are on the page, and the strip may leave it.
         word.across = band.at(word.middle()).map(|edge| edge.clamp(top, bottom));
     }
 }
