@@ -7,7 +7,8 @@ use crate::level::{Extent, level};
 
 /// Least side of a box: viewers leave out text without extent.
 const LEAST_SIDE: f64 = 0.1;
-/// Gap between words of which one is in a script without spaces, in parts of the height, from which on a space stands between them.
+/// Gap between words of which one is in a script without spaces or ends a clause of Tibetan, in parts of the height, from which on a space
+/// stands between them.
 const GAP_OF_SPACE: f64 = 0.15;
 /// The same if both words are in such scripts.
 const GAP_OF_COLUMN: f64 = 0.6;
@@ -98,9 +99,15 @@ fn is_apart(before: &str, after: &str, gap: f64) -> bool {
     }
     match (is_of_spaceless_script(last), is_of_spaceless_script(first)) {
         (false, false) => true,
+        (true, true) if is_shad(last) => gap > GAP_OF_SPACE,
         (true, true) => gap > GAP_OF_COLUMN,
         _ => gap > GAP_OF_SPACE,
     }
+}
+
+/// Marks behind which Tibetan has its spaces.
+fn is_shad(letter: char) -> bool {
+    matches!(u32::from(letter), 0x0f0d..=0x0f14)
 }
 
 /// Membership of scripts that separate words, if at all, by marks of their own: Thai, Lao, Tibetan, Myanmar, Khmer, and those of East Asia
@@ -249,6 +256,8 @@ mod tests {
             ("年", "度", 1.0, "年度"),
             ("年", "度", 8.0, "年 度"),
             ("བཀྲ་", "ཤིས", 1.0, "བཀྲ་ཤིས"),
+            ("བཀྲ་", "ཤིས", 3.0, "བཀྲ་ཤིས"),
+            ("ཤིས།", "བདེ", 3.0, "ཤིས། བདེ"),
             ("年", "2023", 1.0, "年2023"),
             ("年", "2023", 3.0, "年 2023"),
             ("한국", "어", 3.0, "한국 어"),
