@@ -38,8 +38,8 @@ pub(super) async fn plan_scans(
         .collect();
     let mut read = pin!(read_ahead(&*source, run.volume(), unversioned, READ_AHEAD));
     for ((index, name), page) in positions.into_iter().zip(image_names(&files)).zip(pages) {
-        let input_hash = match &page.version {
-            Some(version) => Digest::of_parts([version, &page.name]),
+        let input_hash = match page.digest() {
+            Some(digest) => digest,
             None => match read.next().await {
                 Some((_, Ok(scan))) => super::compute(cpu, run, move |_| Ok(scan.digest())).await?,
                 // The page is planned all the same: it fails as an item, with its retries, and does not fail the volume.

@@ -1,5 +1,5 @@
-//! Pixels of a page: decoding of scans, and the classic image geometry that line finding and cutting need. This crate knows
-//! nothing of text, networks, files or settings: images and numbers come in, images and numbers go out.
+//! Pixels of a page: decoding of scans, the classic image geometry that line finding and cutting need, and the order of boxes. This crate
+//! knows nothing of text, networks, files or settings: images and numbers come in, images and numbers go out.
 //!
 //! Conventions everywhere: x to the right, y down, pixel centres on integers; masks are 0 and 255; ink is dark; angles are
 //! degrees, and each function says which way they turn.
@@ -20,6 +20,7 @@ pub mod geometry;
 pub mod illumination;
 pub mod morphology;
 pub mod polygon;
+pub mod reading_order;
 pub mod resize;
 pub mod simd;
 pub mod spline;

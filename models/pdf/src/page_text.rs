@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::content::Content;
 use crate::geometry::PageSize;
-use crate::text::{Layer, Scripts, Word};
+use crate::text::{Layer, Scripts, Word, ordered};
 use crate::verdict::Verdict;
 
 /// Text layer of a page, with the verdict about it.
@@ -23,12 +23,13 @@ pub struct PageText {
 
 impl PageText {
     pub(crate) fn of(layer: Layer, content: &Content, verdict: Verdict) -> Self {
+        let words = layer.words.into_iter().map(|found| found.word).collect();
         Self {
             size: content.frame.size,
             picture_share: content.picture_share() as f32,
             scripts: layer.scripts,
             content_rotation: layer.content_rotation,
-            words: layer.words.into_iter().map(|found| found.word).collect(),
+            words: ordered(words, layer.content_rotation),
             verdict,
         }
     }

@@ -22,6 +22,16 @@ pub enum Spacing {
     Inferred,
 }
 
+/// Treatment of the text that a page has itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OwnText {
+    /// It is found beside the layer.
+    Kept,
+    /// Programs that search or copy find spaces in its place; the page looks the same. Text within form XObjects, and in composite fonts that
+    /// are not embedded, is kept.
+    Blanked,
+}
+
 /// Size of a page as displayed, in points.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PageSize {

@@ -7,7 +7,7 @@ use pdf_writer::{Content, Name, Settings, Str};
 
 use crate::boxes::PageSize;
 use crate::codes::{Code, Codes};
-use crate::glyphless::{ADVANCE, ASCENT, UNITS};
+use crate::glyphless::{ADVANCE, ASCENT, HEIGHT, UNITS};
 use crate::layout::{Direction, Line, Piece};
 
 /// Deviation of the pen from the place of a piece that nobody sees, in points.
@@ -80,8 +80,8 @@ impl Pen {
             return;
         }
         let [top, bottom] = piece.across;
-        self.size = f64::from(rounded(bottom - top));
-        let baseline = top + ASCENT / UNITS * (bottom - top);
+        self.size = f64::from(rounded((bottom - top) * UNITS / HEIGHT));
+        let baseline = top + ASCENT / HEIGHT * (bottom - top);
         let PageSize { width, height } = page;
         let matrix = match direction {
             Direction::Right => [1.0, 0.0, 0.0, 1.0, start, height - baseline],

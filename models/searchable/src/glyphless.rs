@@ -1,10 +1,15 @@
-//! TrueType font whose only glyph is empty. Invisible text needs no shapes, but archival PDF and some viewers insist on an embedded font.
+//! TrueType font whose only glyph shows nothing. Invisible text needs no shapes, but archival PDF and some viewers insist on an embedded
+//! font. The glyph has an outline all the same, a line as large as its box: PDFium leaves out text whose glyphs have no extent, which is
+//! every word of one letter.
 
 /// Units of an em.
 pub(crate) const UNITS: f64 = 1000.0;
-/// Height above the baseline. With the descent it is one em, so that the size of the font is the height of a box.
-pub(crate) const ASCENT: f64 = 800.0;
-pub(crate) const DESCENT: f64 = -200.0;
+/// Height above the baseline. With the descent it is more than an em, as fonts of most scripts have it: from the height of a box a viewer
+/// then sees the size of font that is usual in it, by which it tells words and columns apart.
+pub(crate) const ASCENT: f64 = 1000.0;
+pub(crate) const DESCENT: f64 = -250.0;
+/// Height of a box, in units of the em.
+pub(crate) const HEIGHT: f64 = ASCENT - DESCENT;
 /// Advance of every glyph.
 pub(crate) const ADVANCE: f64 = 500.0;
 
@@ -23,25 +28,31 @@ pub(crate) fn glyphless_font() -> Vec<u8> {
         .long(MAGIC)
         .short(0)
         .short(units);
-    // Created and modified, the box of all glyphs, style, smallest size, direction, short offsets, version of glyphs.
-    head.bytes(&[0; 16]).shorts(&[0, 0, 0, 0, 0, 8, 2, 0, 0]);
+    // Created and modified; the box of all glyphs.
+    head.bytes(&[0; 16])
+        .short(0)
+        .bytes(&descent)
+        .short(advance)
+        .bytes(&ascent);
+    // Style, smallest size, direction, short offsets, version of glyphs.
+    head.shorts(&[0, 8, 2, 0, 0]);
     let mut hhea = Table::default();
     hhea.bytes(&VERSION).bytes(&ascent).bytes(&descent).short(0);
-    // Widest advance, three extremes, slope of the caret, its offset, four reserved, format, number of advances.
-    hhea.short(advance).shorts(&[0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1]);
+    // Widest advance, least bearings, rightmost point.
+    hhea.short(advance).shorts(&[0, 0]).short(advance);
+    // Slope of the caret, its offset, four reserved, format, number of advances.
+    hhea.shorts(&[1, 0, 0, 0, 0, 0, 0, 0, 1]);
     let mut maxp = Table::default();
-    // One glyph, and nothing that an interpreter of hints would have to keep.
-    maxp.bytes(&VERSION)
-        .short(1)
-        .shorts(&[0; 4])
-        .short(1)
-        .shorts(&[0; 8]);
+    // One glyph of two points in one contour, no composite ones, and nothing that an interpreter of hints would have to keep.
+    maxp.bytes(&VERSION).shorts(&[1, 2, 1, 0, 0, 1]).shorts(&[0; 8]);
     let mut hmtx = Table::default();
     hmtx.short(advance).short(0);
+    let glyf = glyph();
     let mut loca = Table::default();
-    loca.shorts(&[0, 0]);
+    // Offsets are halved.
+    loca.shorts(&[0, short(glyf.0.len() / 2)]);
     let tables = [
-        (*b"glyf", Table::default()),
+        (*b"glyf", glyf),
         (*b"head", head),
         (*b"hhea", hhea),
         (*b"hmtx", hmtx),
@@ -49,6 +60,22 @@ pub(crate) fn glyphless_font() -> Vec<u8> {
         (*b"maxp", maxp),
     ];
     assembled(&tables)
+}
+
+/// Line from the lower left to the upper right corner of the glyph's box. It has no area to be filled.
+fn glyph() -> Table {
+    let mut glyph = Table::default();
+    // Contours; the box.
+    glyph
+        .shorts(&[1, 0])
+        .bytes(&signed(DESCENT))
+        .short(unsigned(ADVANCE))
+        .bytes(&signed(ASCENT));
+    // Last point of the contour, instructions; two points on the outline, whose steps are of two bytes.
+    glyph.shorts(&[1, 0]).bytes(&[1, 1]);
+    glyph.short(0).short(unsigned(ADVANCE));
+    glyph.bytes(&signed(DESCENT)).bytes(&signed(HEIGHT));
+    glyph
 }
 
 /// Writes the directory and the tables, each at a multiple of four bytes.
@@ -161,7 +188,7 @@ mod tests {
             })
             .collect();
         let lengths: Vec<usize> = tables.iter().map(|(.., length)| *length).collect();
-        assert_eq!(lengths, [0, 54, 36, 4, 4, 32]);
+        assert_eq!(lengths, [24, 54, 36, 4, 4, 32]);
         assert_eq!(long(tables[1].1 + 12), MAGIC);
         assert_eq!(checksum(&font), 0xb1b0_afba);
     }

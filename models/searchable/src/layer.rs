@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use pdf_writer::{Chunk, Filter};
 
-use crate::boxes::{PageSize, Spacing, Word};
+use crate::blank::BlankFonts;
+use crate::boxes::{OwnText, PageSize, Spacing, Word};
 use crate::codes::Codes;
 use crate::content::layer;
 use crate::error::SearchableError;
@@ -20,12 +21,13 @@ use crate::syntax::Entry;
 const FONT: &str = "Invisible";
 
 /// Writer of a PDF with a text layer. The output begins with the bytes of the original; its pages get their layers one after another, in
-/// any order, and a page without words stays as it is.
+/// any order, and a page to which nothing is added stays as it is.
 pub struct TextLayer<W> {
     original: Original,
     file: ObjectFile<W>,
     codes: Codes,
     fonts: FontIds,
+    blank: BlankFonts,
     /// Indices of the pages with a layer.
     pages: BTreeSet<usize>,
 }
@@ -57,6 +59,7 @@ impl<W: Write> TextLayer<W> {
             file,
             codes: Codes::default(),
             fonts: FontIds::default(),
+            blank: BlankFonts::default(),
             pages: BTreeSet::new(),
         })
     }
@@ -76,7 +79,7 @@ impl<W: Write> TextLayer<W> {
         Ok(self.original.geometry(index)?.0)
     }
 
-    /// Adds the words of the page with this index, from 0, in reading order.
+    /// Adds the words of the page with this index, from 0, in reading order, and keeps or blanks its own text.
     ///
     /// # Errors
     ///
@@ -87,13 +90,20 @@ impl<W: Write> TextLayer<W> {
         index: usize,
         words: &[Word<'_>],
         spacing: Spacing,
+        own: OwnText,
     ) -> Result<(), SearchableError> {
         let (size, to_user) = self.original.geometry(index)?;
         let lines = lines(words, spacing, size);
-        if lines.is_empty() {
+        if lines.is_empty() && own == OwnText::Kept {
             return Ok(());
         }
-        let page = self.original.source_page(index)?;
+        let mut page = self.original.source_page(index)?;
+        if own == OwnText::Kept {
+            page.own_fonts.clear();
+        }
+        if lines.is_empty() && page.own_fonts.is_empty() {
+            return Ok(());
+        }
         if !self.pages.insert(index) {
             return Err(SearchableError::RepeatedPage { page: index + 1 });
         }
@@ -110,10 +120,15 @@ impl<W: Write> TextLayer<W> {
             .stream(stream, &deflated(&layer.content))
             .filter(Filter::FlateDecode);
         self.file.write(&chunk)?;
-        let mut fonts = String::new();
+        let mut fonts = Vec::new();
         for font in layer.fonts {
             let id = self.fonts.id(font, &mut self.file)?;
-            fonts.push_str(&format!("/{prefix}{font} {} 0 R", id.get()));
+            fonts.extend_from_slice(format!("/{prefix}{font} {} 0 R", id.get()).as_bytes());
+        }
+        for font in &page.own_fonts {
+            let copy = self.blank.copy(font, &mut self.file)?;
+            fonts.extend_from_slice(font.raw_key);
+            fonts.extend_from_slice(format!(" {} 0 R", copy.get()).as_bytes());
         }
         let source = page_source(&page, stream.get(), &fonts);
         self.file.write_source(page.id, page.generation, &source)
@@ -146,8 +161,8 @@ fn free_name(fonts: &[Entry<'_>]) -> String {
     name
 }
 
-/// Source of the page with the layer before its content, and with the fonts of the layer.
-fn page_source(page: &SourcePage<'_>, layer: i32, fonts: &str) -> Vec<u8> {
+/// Source of the page with the layer before its content, and with fonts beside its own or in their place.
+fn page_source(page: &SourcePage<'_>, layer: i32, fonts: &[u8]) -> Vec<u8> {
     let mut source = b"<<".to_vec();
     let rest = |entries: &[Entry<'_>], without: &[&[u8]], source: &mut Vec<u8>| {
         for entry in entries
@@ -167,8 +182,9 @@ fn page_source(page: &SourcePage<'_>, layer: i32, fonts: &str) -> Vec<u8> {
     source.extend_from_slice(b"\n]/Resources<<");
     rest(&page.resources, &[b"Font"], &mut source);
     source.extend_from_slice(b"/Font<<");
-    rest(&page.fonts, &[], &mut source);
-    source.extend_from_slice(fonts.as_bytes());
+    let replaced: Vec<&[u8]> = page.own_fonts.iter().map(|font| font.key.as_slice()).collect();
+    rest(&page.fonts, &replaced, &mut source);
+    source.extend_from_slice(fonts);
     source.extend_from_slice(b">>>>>>");
     source
 }

@@ -3,10 +3,12 @@
 use std::borrow::Cow;
 
 use crate::boxes::{PageSize, Spacing, Word};
+use crate::level::{Extent, level};
 
 /// Least side of a box: viewers leave out text without extent.
 const LEAST_SIDE: f64 = 0.1;
-/// Gap between words of which one is in a script without spaces, in parts of the height, from which on a space stands between them.
+/// Gap between words of which one is in a script without spaces or ends a clause of Tibetan, in parts of the height, from which on a space
+/// stands between them.
 const GAP_OF_SPACE: f64 = 0.15;
 /// The same if both words are in such scripts.
 const GAP_OF_COLUMN: f64 = 0.6;
@@ -54,9 +56,10 @@ fn line<'a>(words: &[Word<'a>], spacing: Spacing, page: PageSize) -> Line<'a> {
         .filter(|(text, _)| !text.is_empty())
         .collect();
     let direction = direction(&words);
+    let mut extents: Vec<Extent> = words.iter().map(|(_, rect)| rect.seen(direction, page)).collect();
+    level(&mut extents);
     let mut pieces: Vec<Piece<'a>> = Vec::with_capacity(2 * words.len());
-    for (text, rect) in words {
-        let (along, across) = rect.seen(direction, page);
+    for ((text, _), Extent { along, across }) in words.into_iter().zip(extents) {
         if let Some(before) = pieces.last_mut() {
             let gap = along[0] - before.along[1];
             let height = before.across[1] - before.across[0];
@@ -67,7 +70,7 @@ fn line<'a>(words: &[Word<'a>], spacing: Spacing, page: PageSize) -> Line<'a> {
                     across: before.across,
                 };
                 pieces.push(space);
-            } else if before.across == across && along[0] > before.along[0] + LEAST_SIDE {
+            } else if along[0] > before.along[0] + LEAST_SIDE {
                 // Viewers see a space in a gap, and a break in an overlap.
                 before.along[1] = along[0];
             }
@@ -96,9 +99,15 @@ fn is_apart(before: &str, after: &str, gap: f64) -> bool {
     }
     match (is_of_spaceless_script(last), is_of_spaceless_script(first)) {
         (false, false) => true,
+        (true, true) if is_shad(last) => gap > GAP_OF_SPACE,
         (true, true) => gap > GAP_OF_COLUMN,
         _ => gap > GAP_OF_SPACE,
     }
+}
+
+/// Marks behind which Tibetan has its spaces.
+fn is_shad(letter: char) -> bool {
+    matches!(u32::from(letter), 0x0f0d..=0x0f14)
 }
 
 /// Membership of scripts that separate words, if at all, by marks of their own: Thai, Lao, Tibetan, Myanmar, Khmer, and those of East Asia
@@ -183,9 +192,9 @@ impl Rect {
     }
 
     /// Edges along and across a line of this direction.
-    fn seen(&self, direction: Direction, page: PageSize) -> ([f64; 2], [f64; 2]) {
+    fn seen(&self, direction: Direction, page: PageSize) -> Extent {
         let PageSize { width, height } = page;
-        match direction {
+        let (along, across) = match direction {
             Direction::Right => ([self.left, self.right], [self.top, self.bottom]),
             Direction::Down => ([self.top, self.bottom], [width - self.right, width - self.left]),
             Direction::Left => (
@@ -193,7 +202,8 @@ impl Rect {
                 [height - self.bottom, height - self.top],
             ),
             Direction::Up => ([height - self.bottom, height - self.top], [self.left, self.right]),
-        }
+        };
+        Extent { along, across }
     }
 }
 
@@ -246,6 +256,8 @@ mod tests {
             ("年", "度", 1.0, "年度"),
             ("年", "度", 8.0, "年 度"),
             ("བཀྲ་", "ཤིས", 1.0, "བཀྲ་ཤིས"),
+            ("བཀྲ་", "ཤིས", 3.0, "བཀྲ་ཤིས"),
+            ("ཤིས།", "བདེ", 3.0, "ཤིས། བདེ"),
             ("年", "2023", 1.0, "年2023"),
             ("年", "2023", 3.0, "年 2023"),
             ("한국", "어", 3.0, "한국 어"),

@@ -4,8 +4,10 @@
 //! page after page to a stream. Words come with boxes and lines; the crate knows neither pipelines nor networks.
 //!
 //! The layer is drawn before the content of a page: invisible text may lie anywhere in the painting order, and there it meets the graphics
-//! state as the page begins with it, whatever the content does with `q` and `Q`.
+//! state as the page begins with it, whatever the content does with `q` and `Q`. The text that a page has itself stays in its content; where it
+//! is wrong, the fonts of that page are exchanged for copies by which no program reads letters in it ([`OwnText::Blanked`]).
 
+mod blank;
 mod boxes;
 mod codes;
 mod content;
@@ -14,6 +16,7 @@ mod font;
 mod glyphless;
 mod layer;
 mod layout;
+mod level;
 mod object_file;
 mod original;
 mod picture;
@@ -21,7 +24,7 @@ mod picture_book;
 mod repair;
 mod syntax;
 
-pub use boxes::{PageSize, Spacing, Word};
+pub use boxes::{OwnText, PageSize, Spacing, Word};
 pub use error::{PictureError, SearchableError};
 pub use layer::TextLayer;
 pub use picture::PagePicture;

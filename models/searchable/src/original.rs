@@ -7,11 +7,12 @@ use hayro_syntax::object::{Dict, Object, ObjectIdentifier};
 use hayro_syntax::page::{Page, Rotation};
 use hayro_syntax::{LoadPdfError, Pdf};
 
+use crate::blank::{OwnFont, code_length};
 use crate::boxes::PageSize;
 use crate::error::SearchableError;
 use crate::object_file::{Place, XrefKind};
 use crate::repair::{self, Trailer};
-use crate::syntax::{Entry, entries, value};
+use crate::syntax::{Entry, entries, reference, value};
 
 /// First bytes in which the header may stand; offsets count from it.
 const HEADER_WITHIN: usize = 1024;
@@ -37,6 +38,8 @@ pub(crate) struct SourcePage<'a> {
     /// Entries of its resources but for fonts, own or inherited.
     pub(crate) resources: Vec<Entry<'a>>,
     pub(crate) fonts: Vec<Entry<'a>>,
+    /// Fonts among them whose map to Unicode can be exchanged.
+    pub(crate) own_fonts: Vec<OwnFont<'a>>,
 }
 
 /// Part of shared bytes.
@@ -161,13 +164,18 @@ impl Original {
         is_object.then_some(())?;
         let resources = self.resources(page).unwrap_or_default();
         let fonts = resources.get::<Dict<'_>>(b"Font").unwrap_or_default();
+        let font_entries = of_dict(&fonts)?;
         Some(SourcePage {
             id: id.obj_number,
             generation: u16::try_from(id.gen_number).ok()?,
             entries: entries(page.data())?,
             contents: contents(page)?,
             resources: of_dict(&resources)?,
-            fonts: of_dict(&fonts)?,
+            own_fonts: font_entries
+                .iter()
+                .filter_map(|entry| own_font(&fonts, entry))
+                .collect(),
+            fonts: font_entries,
         })
     }
 
@@ -194,6 +202,18 @@ fn of_dict<'a>(dict: &Dict<'a>) -> Option<Vec<Entry<'a>>> {
         return Some(Vec::new());
     }
     entries(dict.data())
+}
+
+/// Font of the resources of a page; `None` if it is malformed, or its map to Unicode cannot be exchanged.
+fn own_font<'a>(fonts: &Dict<'a>, entry: &Entry<'a>) -> Option<OwnFont<'a>> {
+    let font = fonts.get::<Dict<'_>>(&entry.key)?;
+    Some(OwnFont {
+        key: entry.key.clone(),
+        raw_key: entry.raw_key,
+        id: reference(entry.value),
+        entries: entries(font.data())?,
+        codes: code_length(&font)?,
+    })
 }
 
 /// Elements of the array of content streams, as they are written.

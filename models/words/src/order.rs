@@ -1,209 +1,98 @@
-//! Reading order of boxes: columns from left to right, rows from top to bottom. A simple form of the recursive XY cut (Nagy and
-//! Seth 1984) that looks for columns of text only: cells of a table, which are short, are read row by row.
+//! Reading order of the lines that were found on a page, which may lie askew in its picture.
 
-/// Left, top, right and bottom of a box.
-pub(crate) type Bounds = [f32; 4];
+use parkhang_cv::reading_order::{Bounds, reading_order};
 
-/// Number of boxes beyond which no columns are looked for.
-const MAX_BOXES: usize = 1500;
-/// Depth of columns within columns.
-const MAX_DEPTH: usize = 6;
-/// Gap between columns, in heights of a line.
-const GAP: f32 = 0.7;
-/// Length of a line of a column, in its height: below it, boxes are cells.
-const LINE: f32 = 5.0;
-/// Share of a column's width that its lines fill.
-const FILLED: f32 = 0.6;
-/// Boxes that a column has at least.
-const LEAST_LINES: usize = 3;
-/// Share of the boxes that may lie across the gap between two columns.
-const ACROSS: f32 = 0.4;
+use crate::quad::Quad;
 
-/// The places of the boxes in reading order.
-pub(crate) fn reading_order(boxes: &[Bounds]) -> Vec<usize> {
-    let mut order = Vec::with_capacity(boxes.len());
-    order_part(boxes, (0..boxes.len()).collect(), MAX_DEPTH, &mut order);
-    order
+/// Ratio of width to height from which the direction of a box is that of its line.
+const LONG: f32 = 3.0;
+/// Steepest slope of a page that is askew; a steeper line stands by itself.
+const STEEPEST: f32 = 0.25;
+
+/// Line with its words on a page.
+#[derive(Debug)]
+pub(crate) struct PlacedLine {
+    /// Box of the detector.
+    pub(crate) quad: Quad,
+    pub(crate) words: Vec<Quad>,
 }
 
-fn order_part(boxes: &[Bounds], part: Vec<usize>, depth: usize, order: &mut Vec<usize>) {
-    let gap = if depth > 0 && part.len() <= MAX_BOXES {
-        gap_between_columns(boxes, &part)
-    } else {
-        None
+/// The places of lines in reading order. A line is as large as its words: boxes of the detector are wider, and close gaps.
+pub(crate) fn order_of_lines(lines: &[PlacedLine]) -> Vec<usize> {
+    let slope = skew(lines);
+    let level = |(x, y)| (x + slope * y, y - slope * x);
+    let around = |line: &PlacedLine| -> Bounds {
+        let words = line.words.iter().map(|word| word.map(level).bounds());
+        words
+            .reduce(|one, other| {
+                [
+                    one[0].min(other[0]),
+                    one[1].min(other[1]),
+                    one[2].max(other[2]),
+                    one[3].max(other[3]),
+                ]
+            })
+            .unwrap_or_else(|| line.quad.map(level).bounds())
     };
-    let Some(gap) = gap else {
-        rows(boxes, part, order);
-        return;
-    };
-    // Boxes across the gap, such as headings, part the columns above them from those below.
-    let mut down = part;
-    down.sort_by(|&one, &other| middle(boxes[one], 1).total_cmp(&middle(boxes[other], 1)));
-    let (mut left, mut right, mut across) = (Vec::new(), Vec::new(), Vec::new());
-    for index in down {
-        let crosses = boxes[index][0] < gap && boxes[index][2] > gap;
-        if crosses {
-            for column in [std::mem::take(&mut left), std::mem::take(&mut right)] {
-                order_part(boxes, column, depth - 1, order);
-            }
-            across.push(index);
-            continue;
-        }
-        rows(boxes, std::mem::take(&mut across), order);
-        if boxes[index][2] <= gap {
-            left.push(index);
-        } else {
-            right.push(index);
-        }
-    }
-    rows(boxes, across, order);
-    for column in [left, right] {
-        order_part(boxes, column, depth - 1, order);
-    }
+    let bounds: Vec<Bounds> = lines.iter().map(around).collect();
+    reading_order(&bounds)
 }
 
-/// The middle of the gap between two columns of text.
-fn gap_between_columns(boxes: &[Bounds], part: &[usize]) -> Option<f32> {
-    if part.len() < 2 * LEAST_LINES {
-        return None;
-    }
-    let height = median(part.iter().map(|&index| boxes[index][3] - boxes[index][1]))?;
-    let mut best: Option<(usize, f32)> = None;
-    for &index in part {
-        // A gap begins where some box ends.
-        let start = boxes[index][2];
-        let ends_before = |index: &usize| boxes[*index][2] <= start;
-        let left: Vec<usize> = part.iter().copied().filter(ends_before).collect();
-        let starts_after = |index: &usize| boxes[*index][0] >= start + GAP * height;
-        let right: Vec<usize> = part.iter().copied().filter(starts_after).collect();
-        let across = part.len() - left.len() - right.len();
-        let few = across as f32 <= ACROSS * part.len() as f32;
-        if !few || !is_column(boxes, &left, height) || !is_column(boxes, &right, height) {
-            continue;
-        }
-        if !side_by_side(boxes, &left, &right) {
-            continue;
-        }
-        let end = right
-            .iter()
-            .map(|&index| boxes[index][0])
-            .fold(f32::INFINITY, f32::min);
-        if best.is_none_or(|(least, _)| across < least) {
-            best = Some((across, (start + end) / 2.0));
-        }
-    }
-    best.map(|(_, gap)| gap)
-}
-
-/// Returns whether boxes are lines of text, which are long and fill their column, and not cells.
-fn is_column(boxes: &[Bounds], part: &[usize], height: f32) -> bool {
-    let left = part
+/// Slope of the lines of a page, downwards to the right: that of which as much of their length has a greater one as a lesser one.
+fn skew(lines: &[PlacedLine]) -> f32 {
+    let mut slopes: Vec<(f32, f32)> = lines
         .iter()
-        .map(|&index| boxes[index][0])
-        .fold(f32::INFINITY, f32::min);
-    let right = part
-        .iter()
-        .map(|&index| boxes[index][2])
-        .fold(f32::NEG_INFINITY, f32::max);
-    let least = (LINE * height).max(FILLED * (right - left));
-    let widths = part.iter().map(|&index| boxes[index][2] - boxes[index][0]);
-    part.len() >= LEAST_LINES && median(widths).is_some_and(|width| width >= least)
+        .filter(|line| line.quad.width() > LONG * line.quad.height())
+        .filter_map(|line| Some((slope(&line.quad)?, line.quad.width())))
+        .collect();
+    slopes.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let half = slopes.iter().map(|(_, length)| length).sum::<f32>() / 2.0;
+    let mut length = 0.0;
+    let at_half = slopes.iter().find(|(_, of_line)| {
+        length += of_line;
+        length >= half
+    });
+    at_half.map_or(0.0, |(slope, _)| *slope)
 }
 
-/// Returns whether most of the lower of two columns is beside the other.
-fn side_by_side(boxes: &[Bounds], left: &[usize], right: &[usize]) -> bool {
-    let extent = |part: &[usize]| {
-        let top = part
-            .iter()
-            .map(|&index| boxes[index][1])
-            .fold(f32::INFINITY, f32::min);
-        let bottom = part
-            .iter()
-            .map(|&index| boxes[index][3])
-            .fold(f32::NEG_INFINITY, f32::max);
-        (top, bottom)
-    };
-    let (left, right) = (extent(left), extent(right));
-    let shared = left.1.min(right.1) - left.0.max(right.0);
-    shared >= 0.5 * (left.1 - left.0).min(right.1 - right.0)
-}
-
-/// Boxes row by row: those whose middles lie within each other's height are in one row.
-fn rows(boxes: &[Bounds], mut part: Vec<usize>, order: &mut Vec<usize>) {
-    part.sort_by(|&one, &other| middle(boxes[one], 1).total_cmp(&middle(boxes[other], 1)));
-    let mut row: Vec<usize> = Vec::new();
-    for index in part {
-        let same = row.last().is_some_and(|&last| {
-            let (last, next) = (boxes[last], boxes[index]);
-            let height = (last[3] - last[1]).min(next[3] - next[1]);
-            middle(next, 1) - middle(last, 1) < 0.5 * height
-        });
-        if !same {
-            finish_row(boxes, &mut row, order);
-        }
-        row.push(index);
-    }
-    finish_row(boxes, &mut row, order);
-}
-
-fn finish_row(boxes: &[Bounds], row: &mut Vec<usize>, order: &mut Vec<usize>) {
-    row.sort_by(|&one, &other| boxes[one][0].total_cmp(&boxes[other][0]));
-    order.append(row);
-}
-
-fn middle(bounds: Bounds, axis: usize) -> f32 {
-    (bounds[axis] + bounds[axis + 2]) / 2.0
-}
-
-fn median(values: impl Iterator<Item = f32>) -> Option<f32> {
-    let mut values: Vec<f32> = values.collect();
-    values.sort_by(f32::total_cmp);
-    values.get(values.len() / 2).copied()
+fn slope(quad: &Quad) -> Option<f32> {
+    let [from, to, ..] = quad.0;
+    let slope = (to.1 - from.1) / (to.0 - from.0);
+    (to.0 > from.0 && slope.abs() <= STEEPEST).then_some(slope)
 }
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
 
-    fn line(x: f32, y: f32, width: f32) -> Bounds {
-        [x, y, x + width, y + 10.0]
+    /// Line of two words from a place to the right, on a page whose lines fall by `slope`.
+    fn line(x: f32, y: f32, width: f32, slope: f32) -> PlacedLine {
+        let on_page = |(x, y)| (x - slope * y, y + slope * x);
+        let word = |from: f32, to: f32| Quad::upright(from, y, to, y + 10.0).map(on_page);
+        PlacedLine {
+            words: vec![word(x, x + 0.4 * width), word(x + 0.5 * width, x + width)],
+            quad: Quad::upright(x - 5.0, y - 3.0, x + width + 5.0, y + 13.0).map(on_page),
+        }
     }
 
     #[test]
-    fn columns_are_read_one_after_the_other_between_headings() {
-        let mut boxes = vec![line(50.0, 0.0, 300.0)];
-        for row in 1..5 {
-            boxes.push(line(0.0, row as f32 * 15.0, 180.0));
-            boxes.push(line(210.0, row as f32 * 15.0 + 2.0, 180.0));
+    fn a_page_askew_is_read_line_by_line() {
+        for slope in [-0.1, -0.03, 0.0, 0.03, 0.1] {
+            let mut lines: Vec<PlacedLine> = (0..8)
+                .map(|row| line(0.0, row as f32 * 13.0, 480.0, slope))
+                .collect();
+            lines[1] = line(0.0, 13.0, 40.0, slope);
+            let expected: Vec<usize> = (0..8).collect();
+            assert_eq!(order_of_lines(&lines), expected, "{slope}");
         }
-        boxes.push(line(50.0, 80.0, 300.0));
-        for row in 6..10 {
-            boxes.push(line(210.0, row as f32 * 15.0 + 5.0, 180.0));
-            boxes.push(line(0.0, row as f32 * 15.0 + 4.0, 180.0));
-        }
-        let expected = [0, 1, 3, 5, 7, 2, 4, 6, 8, 9, 11, 13, 15, 17, 10, 12, 14, 16];
-        assert_eq!(reading_order(&boxes), expected);
     }
 
     #[test]
-    fn cells_are_read_row_by_row() {
-        let boxes: Vec<Bounds> = (0..12)
-            .map(|cell| line((cell % 3) as f32 * 100.0, (cell / 3) as f32 * 20.0, 30.0))
+    fn narrow_gaps_between_columns_are_seen() {
+        let lines: Vec<PlacedLine> = (0..20)
+            .map(|row| line((row % 2) as f32 * 240.0, (row / 2) as f32 * 12.0, 228.0, 0.01))
             .collect();
-        assert_eq!(reading_order(&boxes), (0..12).collect::<Vec<_>>());
-    }
-
-    proptest! {
-        #[test]
-        fn every_box_is_read_once(boxes in prop::collection::vec(
-            (0.0_f32..500.0, 0.0_f32..500.0, 1.0_f32..300.0, 1.0_f32..30.0), 0..60,
-        )) {
-            let boxes: Vec<Bounds> = boxes.iter().map(|&(x, y, w, h)| [x, y, x + w, y + h]).collect();
-            let mut order = reading_order(&boxes);
-            order.sort_unstable();
-            prop_assert_eq!(order, (0..boxes.len()).collect::<Vec<_>>());
-        }
+        let expected: Vec<usize> = (0..20).step_by(2).chain((1..20).step_by(2)).collect();
+        assert_eq!(order_of_lines(&lines), expected);
     }
 }

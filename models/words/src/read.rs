@@ -11,7 +11,7 @@ use crate::detection;
 use crate::inference::{Frame, ImageBatch, InferenceError};
 use crate::ink::Ink;
 use crate::models::PrintModels;
-use crate::order::reading_order;
+use crate::order::{PlacedLine, order_of_lines};
 use crate::page_orientation;
 use crate::quad::Quad;
 use crate::turn::Turn;
@@ -212,9 +212,15 @@ impl<'a> Found<'a> {
     ) -> Result<PageReading, InferenceError> {
         let lines = recognize(&self.upright, &self.boxes, models, options.min_confidence)?;
         let mut lines: Vec<Line> = lines.into_iter().flatten().collect();
-        let bounds: Vec<_> = lines.iter().map(|line| line.quad.bounds()).collect();
+        let places: Vec<PlacedLine> = lines
+            .iter()
+            .map(|line| PlacedLine {
+                quad: line.quad,
+                words: line.words.iter().map(|word| word.quad).collect(),
+            })
+            .collect();
         let mut ordered = Vec::with_capacity(lines.len());
-        for place in reading_order(&bounds) {
+        for place in order_of_lines(&places) {
             let mut line = std::mem::replace(&mut lines[place], Line::empty());
             let back = |quad: Quad| quad.map(|place| self.turn.redone(place, page.dimensions()));
             line.quad = back(line.quad);

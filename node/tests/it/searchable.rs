@@ -119,15 +119,19 @@ fn a_file_that_is_another_one_now_is_refused() {
     let out = folder.path().join("out");
     let pdfs = copied(folder.path(), &["tests/fixtures/pdf/gib_noencoding.pdf"]);
     read(&pdfs, &out, &[]);
-    // A file of one page, where the pages that were read are two.
+    let file = pdfs.join("gib_noencoding.pdf");
+    // A file with the same pages but for a comment, and one of one page, where the pages that were read are two.
+    let commented = [std::fs::read(&file).unwrap().as_slice(), b"\n% another one\n"].concat();
     let other = workspace().join("models/searchable/tests/fixtures/object_streams.pdf");
-    std::fs::copy(other, pdfs.join("gib_noencoding.pdf")).unwrap();
-    let refused = export(&out).exits(1);
-    assert!(
-        refused
-            .stderr
-            .contains("gib_noencoding.pdf is not the file that was read"),
-        "{}",
-        refused.stderr
-    );
+    for bytes in [commented, std::fs::read(other).unwrap()] {
+        std::fs::write(&file, bytes).unwrap();
+        let refused = export(&out).exits(1);
+        assert!(
+            refused
+                .stderr
+                .contains("gib_noencoding.pdf is not the file that was read"),
+            "{}",
+            refused.stderr
+        );
+    }
 }

@@ -23,6 +23,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
+use crate::artifact::Digest;
 use parkhang_core::domain::{DocumentKey, ErrorCategory, VolumeId};
 use parkhang_pdf::PdfError;
 
@@ -47,6 +48,14 @@ pub struct PageRef {
     pub size: u64,
     /// Version, another one whenever the page may have changed; `None` if only its bytes can show that.
     pub version: Option<String>,
+}
+
+impl PageRef {
+    /// Digest that stands for the bytes of the page; `None` if only they can tell.
+    pub fn digest(&self) -> Option<Digest> {
+        let version = self.version.as_ref()?;
+        Some(Digest::of_parts([version, &self.name]))
+    }
 }
 
 /// Version of a volume, where all its pages have the same one.

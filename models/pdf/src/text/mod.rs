@@ -1,10 +1,12 @@
 //! Text layer of a page: words with boxes, made of glyphs by their places.
 
+mod order;
 mod script;
 mod words;
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use order::ordered;
 pub(crate) use script::{Script, script_of};
 pub(crate) use words::{Layer, layer};
 

@@ -1,4 +1,4 @@
-//! Words and lines out of glyphs. Spaces need not be characters, so words end at gaps; the order is that in which the page draws.
+//! Words and lines out of glyphs, in the order in which the page draws them. Spaces need not be characters, so words end at gaps.
 
 use std::ops::Range;
 

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use parkhang_searchable::{SearchableError, Spacing, TextLayer, Word};
+use parkhang_pdf::{Document, Limits};
+use parkhang_searchable::{OwnText, SearchableError, Spacing, TextLayer, Word};
 use proptest::prelude::*;
 
 use crate::{made, reader};
@@ -20,7 +21,7 @@ fn word(text: &str, bbox: [f32; 4], line: u32) -> Word<'_> {
 fn with_layer(original: &[u8], words: &[Word<'_>], spacing: Spacing) -> Vec<u8> {
     let mut layer = TextLayer::over(Arc::new(original.to_vec()), Vec::new()).unwrap();
     for page in 0..layer.pages() {
-        layer.add_page(page, words, spacing).unwrap();
+        layer.add_page(page, words, spacing, OwnText::Kept).unwrap();
     }
     let written = layer.finish().unwrap();
     assert!(written.starts_with(original), "the original stays as it is");
@@ -142,13 +143,15 @@ fn what_cannot_have_a_layer_is_refused() {
     }
     let mut layer = over(fixture("object_streams.pdf")).unwrap();
     let words = [word("word", [0.0, 0.0, 9.0, 9.0], 0)];
-    let beyond = layer.add_page(1, &words, Spacing::Inferred);
+    let beyond = layer.add_page(1, &words, Spacing::Inferred, OwnText::Kept);
     assert!(matches!(
         beyond,
         Err(SearchableError::NoSuchPage { page: 2, pages: 1 })
     ));
-    layer.add_page(0, &words, Spacing::Inferred).unwrap();
-    let again = layer.add_page(0, &words, Spacing::Inferred);
+    layer
+        .add_page(0, &words, Spacing::Inferred, OwnText::Kept)
+        .unwrap();
+    let again = layer.add_page(0, &words, Spacing::Inferred, OwnText::Kept);
     assert!(matches!(again, Err(SearchableError::RepeatedPage { page: 1 })));
     assert_eq!(reader::text(&reader::read(&layer.finish().unwrap())[0]), "word");
     // A page within the list of its parent has no number that an update could name.
@@ -156,8 +159,65 @@ fn what_cannot_have_a_layer_is_refused() {
         "<</Type/Catalog/Pages 2 0 R>>",
         "<</Type/Pages/Kids[<</Type/Page/MediaBox[0 0 9 9]>>]/Count 1>>",
     ]);
-    let refused = over(direct).unwrap().add_page(0, &words, Spacing::Inferred);
+    let refused = over(direct)
+        .unwrap()
+        .add_page(0, &words, Spacing::Inferred, OwnText::Kept);
     assert!(matches!(refused, Err(SearchableError::DamagedPage { page: 1 })));
+}
+
+/// Words that a reader of PDFs finds on a page.
+fn found(file: &[u8], page: u32) -> Vec<String> {
+    let document = Document::open(file.to_vec().into(), None, &Limits::default()).unwrap();
+    let text = document.text(page).unwrap();
+    text.words.into_iter().map(|word| word.text).collect()
+}
+
+/// File of two pages with the same text in three fonts.
+fn in_three_fonts() -> Vec<u8> {
+    let content = "BT 20 TL 9 80 Td /Simple 10 Tf (old) Tj T* /Embedded 10 Tf <00010002> Tj T* /Named 10 Tf <00010002> Tj ET";
+    let composite = |rest: &str| {
+        format!(
+            "<</Type/Font/Subtype/Type0/BaseFont/Some/Encoding/Identity-H/ToUnicode 9 0 R/DescendantFonts[<</Type/Font/Subtype/CIDFontType2/BaseFont/Some/CIDSystemInfo<</Registry(Adobe)/Ordering(Identity)/Supplement 0>>/FontDescriptor<</Type/FontDescriptor/FontName/Some/Flags 4{rest}>>>>]>>"
+        )
+    };
+    let map = "begincmap 1 begincodespacerange <0000> <FFFF> endcodespacerange 2 beginbfchar <0001> <0061> <0002> <0062> endbfchar endcmap";
+    let stream = |data: &str| format!("<</Length {}>>stream\n{data}\nendstream", data.len());
+    made::pdf(&[
+        "<</Type/Catalog/Pages 2 0 R>>",
+        "<</Type/Pages/Kids[3 0 R 4 0 R]/Count 2/MediaBox[0 0 99 99]/Resources<</Font<</Simple 6 0 R/Embedded 7 0 R/Na#6ded 8 0 R>>>>>>",
+        "<</Type/Page/Parent 2 0 R/Contents 5 0 R>>",
+        "<</Type/Page/Parent 2 0 R/Contents 5 0 R>>",
+        &stream(content),
+        "<</Type/Font/Subtype/Type1/BaseFont/Helvetica/Encoding/WinAnsiEncoding>>",
+        &composite("/FontFile2 10 0 R"),
+        &composite(""),
+        &stream(map),
+        &stream(""),
+    ])
+}
+
+#[test]
+fn text_that_is_wrong_is_found_no_more() {
+    let original = in_three_fonts();
+    assert_eq!(found(&original, 0), ["old", "ab", "ab"]);
+    for (words, blanked) in [
+        (vec![word("new", [0.0, 0.0, 30.0, 10.0], 0)], vec!["new", "ab"]),
+        (vec![], vec!["ab"]),
+    ] {
+        let mut layer = TextLayer::over(Arc::new(original.clone()), Vec::new()).unwrap();
+        layer
+            .add_page(0, &words, Spacing::Inferred, OwnText::Blanked)
+            .unwrap();
+        let written = layer.finish().unwrap();
+        assert!(written.starts_with(&original));
+        // Viewers may choose the glyphs of a composite font without a file by their Unicode.
+        assert_eq!(found(&written, 0), blanked);
+        assert_eq!(
+            found(&written, 1),
+            ["old", "ab", "ab"],
+            "another page has the same fonts"
+        );
+    }
 }
 
 proptest! {
@@ -194,7 +254,7 @@ proptest! {
         let words = [word("word", [0.0, 0.0, 9.0, 9.0], 0)];
         if let Ok(mut layer) = TextLayer::over(Arc::new(original.clone()), Vec::new()) {
             for page in 0..layer.pages() {
-                let _ = layer.add_page(page, &words, Spacing::Inferred);
+                let _ = layer.add_page(page, &words, Spacing::Inferred, OwnText::Blanked);
             }
             prop_assert!(layer.finish().unwrap().starts_with(&original));
         }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use parkhang_searchable::{SearchableError, Spacing, TextLayer, Word};
+use parkhang_searchable::{OwnText, SearchableError, Spacing, TextLayer, Word};
 use serde::Deserialize;
 
 use crate::reader;
@@ -59,7 +59,9 @@ fn every_file_of_the_set_gets_its_words() {
                 line: word.line,
             });
             let words: Vec<Word<'_>> = words.collect();
-            layer.add_page(page, &words, Spacing::Inferred).unwrap();
+            layer
+                .add_page(page, &words, Spacing::Inferred, OwnText::Kept)
+                .unwrap();
             let text: String = words.iter().map(|word| word.text).collect();
             expected.push(without_spaces(&text));
         }

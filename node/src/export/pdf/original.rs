@@ -7,19 +7,19 @@ use std::sync::Arc;
 use anyhow::Result;
 use bytes::Bytes;
 use parkhang_models::page::decode::DecodeLimits;
-use parkhang_searchable::{SearchableError, Spacing, TextLayer, Word};
-use parkhang_store::artifact::{PageBoxes, WordSource};
+use parkhang_searchable::{OwnText, SearchableError, Spacing, TextLayer, Word};
+use parkhang_store::artifact::{
+    ArtifactRow, Digest, LineDetectionRow, PageBoxes, PageTextRow, Provenance, TableReader, VolumeLayout,
+    WordSource, failed_pages,
+};
 use parkhang_store::pages::{PageRef, PdfPage, Scan, pdf_page_index};
-use parkhang_store::storage::ArtifactStore;
+use parkhang_store::storage::{ArtifactKey, ArtifactStore};
 use tracing::warn;
 
 use super::super::document::{PageDocument, VolumeDocument};
 use super::super::results::StoredVolume;
 use super::super::words::VolumeWords;
 use super::pictures;
-
-/// Difference between the size of a page and that which it had when it was read, in points, from which on it is another page.
-const OTHER_SIZE: f64 = 0.5;
 
 /// Reason for which a volume that is a PDF cannot be exported as one.
 #[derive(Debug, thiserror::Error)]
@@ -28,8 +28,8 @@ pub enum OriginalError {
         "{file} cannot be reached any more, and the searchable PDF is made of it ({reason}): put it back"
     )]
     Gone { file: String, reason: String },
-    #[error("{file} is not the file that was read: {difference}; read it again")]
-    Changed { file: String, difference: String },
+    #[error("{file} is not the file that was read: its bytes are others; read it again")]
+    Changed { file: String },
     #[error(
         "{file} is encrypted, and no text can be added without its key: decrypt it (`qpdf --decrypt IN.pdf OUT.pdf`) and read that file"
     )]
@@ -45,13 +45,13 @@ struct Layer {
 }
 
 /// Words of a page that was read.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct PageWords {
     /// Index of the page in its file.
     index: u32,
     words: Vec<(String, [f32; 4], u32)>,
-    /// Size of the page in points when it was read, where it is known.
-    size: Option<(f32, f32)>,
+    spacing: Spacing,
+    own: OwnText,
 }
 
 /// Finds the PDF that a volume is; `None` if it is a volume of images.
@@ -106,6 +106,12 @@ pub(super) async fn write_layer(
     original: PdfPage,
     file: File,
 ) -> Result<()> {
+    let words = VolumeWords::load(store, &stored.layout).await?;
+    let read = match words {
+        Some(_) => provenance::<PageTextRow>(store, &stored.layout.page_text()).await?,
+        None => provenance::<LineDetectionRow>(store, &stored.layout.line_detection()).await?,
+    };
+    require_unchanged(store, &stored.layout, read, &original).await?;
     let PdfPage {
         file: name,
         document: open,
@@ -115,13 +121,13 @@ pub(super) async fn write_layer(
     let bytes = Arc::new(open.bytes().clone());
     let opened = tokio::task::spawn_blocking(move || Layer::over(name, bytes, file));
     let mut layer = opened.await??;
-    if let Some(words) = VolumeWords::load(store, &stored.layout).await? {
+    if let Some(words) = words {
         for page in words.pages().filter(|page| page.source() == WordSource::Ocr) {
             let Some(index) = pdf_page_index(&page.page.source_name) else {
                 continue;
             };
             let words = words_of_row(&page, index);
-            layer = tokio::task::spawn_blocking(move || layer.with(&words, Spacing::Inferred)).await??;
+            layer = tokio::task::spawn_blocking(move || layer.with(&words)).await??;
         }
     } else {
         for page in document.pages.iter().filter(|page| !page.lines.is_empty()) {
@@ -135,14 +141,44 @@ pub(super) async fn write_layer(
                 version: String::new(),
             });
             let page = page.clone();
-            layer = tokio::task::spawn_blocking(move || {
-                let words = words_on_scan(&page, index, &scan);
-                layer.with(&words, Spacing::Written)
-            })
-            .await??;
+            layer = tokio::task::spawn_blocking(move || layer.with(&words_on_scan(&page, index, &scan)))
+                .await??;
         }
     }
     tokio::task::spawn_blocking(move || layer.finish()).await?
+}
+
+async fn provenance<R: ArtifactRow>(store: &dyn ArtifactStore, table: &ArtifactKey) -> Result<Provenance> {
+    let reader = TableReader::<R>::open(table, store.get(table).await?)?;
+    Ok(reader.provenance().clone())
+}
+
+/// Compares the bytes of a file with those that the first table of its volume was made of.
+async fn require_unchanged(
+    store: &dyn ArtifactStore,
+    layout: &VolumeLayout,
+    read: Provenance,
+    now: &PdfPage,
+) -> Result<()> {
+    // Pages that failed were planned too.
+    let failed = failed_pages(store, layout, &[read.stage]).await?;
+    let failed = failed.into_iter().map(|(_, row)| row.image_name);
+    let mut pages: Vec<String> = read.pages.into_keys().chain(failed).collect();
+    pages.sort_by_key(|name| pdf_page_index(name));
+    let pages = pages.into_iter().filter_map(|name| {
+        let version = Some(now.version.clone());
+        PageRef {
+            name,
+            size: 0,
+            version,
+        }
+        .digest()
+    });
+    if Digest::of_parts(pages) != read.input_hash {
+        let file = now.file.clone();
+        return Err(OriginalError::Changed { file }.into());
+    }
+    Ok(())
 }
 
 /// Words of a page in points.
@@ -154,7 +190,9 @@ fn words_of_row(page: &PageBoxes<'_>, index: u32) -> PageWords {
     PageWords {
         index,
         words: words.collect(),
-        size: Some((page.page.width, page.page.height)),
+        spacing: Spacing::Inferred,
+        // It was judged, and the words stand in its place.
+        own: OwnText::Blanked,
     }
 }
 
@@ -163,7 +201,10 @@ fn words_of_row(page: &PageBoxes<'_>, index: u32) -> PageWords {
 fn words_on_scan(page: &PageDocument, index: u32, scan: &Scan) -> PageWords {
     let mut found = PageWords {
         index,
-        ..PageWords::default()
+        words: Vec::new(),
+        spacing: Spacing::Written,
+        // Nothing is known of it.
+        own: OwnText::Kept,
     };
     let Ok(pixels) = scan.pixels(&DecodeLimits::default(), &|| false) else {
         return found;
@@ -193,9 +234,8 @@ impl Layer {
     }
 
     /// Adds the words of a page. A page that cannot be replaced stays as it is.
-    fn with(mut self, page: &PageWords, spacing: Spacing) -> Result<Self> {
+    fn with(mut self, page: &PageWords) -> Result<Self> {
         let number = page.index + 1;
-        self.check(page)?;
         let words: Vec<Word<'_>> = page
             .words
             .iter()
@@ -205,7 +245,10 @@ impl Layer {
                 line: *line,
             })
             .collect();
-        match self.layer.add_page(page.index as usize, &words, spacing) {
+        match self
+            .layer
+            .add_page(page.index as usize, &words, page.spacing, page.own)
+        {
             Ok(()) => {}
             Err(error @ SearchableError::DamagedPage { .. }) => {
                 warn!(file = self.file, page = number, %error, "a page has no text layer");
@@ -213,25 +256,6 @@ impl Layer {
             Err(error) => return Err(error.into()),
         }
         Ok(self)
-    }
-
-    fn check(&self, page: &PageWords) -> Result<(), OriginalError> {
-        let changed = |difference: String| OriginalError::Changed {
-            file: self.file.clone(),
-            difference,
-        };
-        let number = page.index + 1;
-        let size = self.layer.page_size(page.index as usize);
-        let size = size.map_err(|error| changed(error.to_string()))?;
-        match page.size {
-            Some((width, height))
-                if (f64::from(width) - size.width).abs() > OTHER_SIZE
-                    || (f64::from(height) - size.height).abs() > OTHER_SIZE =>
-            {
-                Err(changed(format!("page {number} has another size")))
-            }
-            _ => Ok(()),
-        }
     }
 
     fn finish(self) -> Result<()> {

@@ -1,0 +1,159 @@
+//! Gaps between columns of text: where many long lines end on one side and begin on the other, row close upon row.
+
+use super::{Bounds, height, middle, width};
+
+/// Gap between columns, in heights of a line.
+const GAP: f32 = 0.7;
+/// Length of a line of a column, in its height: below it, boxes are cells.
+const LONG: f32 = 5.0;
+/// Share of the length of all boxes of a side that is in long ones.
+const LONG_SHARE: f32 = 0.6;
+/// Distance from the gap, in heights of a line, within which lines begin or end at it: indents, and the last words of lines.
+const NEAR: f32 = 2.0;
+/// Share of a column's width that its usual line fills. Labels of a form fill less of the widest.
+const FILLED: f32 = 0.8;
+/// Distance from the middle of a line to the next, in heights of a line. Fields of a form stand further apart.
+const PITCH: f32 = 2.0;
+/// Lines that a column has at least.
+const LEAST_LINES: usize = 3;
+/// Share of the boxes that may lie across the gap.
+const ACROSS: f32 = 0.4;
+
+/// Gap between two columns.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Gutter {
+    pub(super) middle: f32,
+    /// Usual height of the lines beside it.
+    pub(super) line: f32,
+}
+
+/// Finds the gap between columns that the fewest boxes lie across; of several the widest.
+pub(super) fn gutter(boxes: &[Bounds]) -> Option<Gutter> {
+    let line = usual_height(boxes)?;
+    let is_long = |bounds: &&Bounds| width(bounds) >= LONG * line;
+    if boxes.iter().filter(is_long).count() < 2 * LEAST_LINES {
+        return None;
+    }
+    let starts = sorted(boxes.iter().map(|bounds| bounds[0]));
+    let mut ends = sorted(boxes.iter().map(|bounds| bounds[2]));
+    let before = |values: &[f32], limit: f32| values.partition_point(|value| *value < limit);
+    let all = ends.clone();
+    ends.dedup();
+    let mut best: Option<(usize, f32, f32)> = None;
+    // A gap begins where some box ends.
+    for start in ends {
+        let on_left = all.partition_point(|end| *end <= start);
+        let on_right = starts.len() - before(&starts, start + GAP * line);
+        let across = boxes.len().saturating_sub(on_left + on_right);
+        if across as f32 > ACROSS * boxes.len() as f32 || on_left.min(on_right) < LEAST_LINES {
+            continue;
+        }
+        let end = starts[starts.len() - on_right];
+        let wins =
+            best.is_none_or(|(least, from, to)| across < least || across == least && end - start > to - from);
+        if wins && parts_columns(boxes, start, end, line) {
+            best = Some((across, start, end));
+        }
+    }
+    best.map(|(_, start, end)| Gutter {
+        middle: f32::midpoint(start, end),
+        line,
+    })
+}
+
+/// Decides whether a gap has a column of text on either side, beside each other.
+fn parts_columns(boxes: &[Bounds], start: f32, end: f32, line: f32) -> bool {
+    let left = long_lines(boxes.iter().filter(|bounds| bounds[2] <= start), line);
+    let right = long_lines(boxes.iter().filter(|bounds| bounds[0] >= end), line);
+    let (Some(left), Some(right)) = (left, right) else {
+        return false;
+    };
+    let ending = left.iter().filter(|bounds| bounds[2] >= start - NEAR * line);
+    let ending = sorted(ending.map(|bounds| bounds[0]));
+    let Some(edge) = ending
+        .get(ending.len() / 2)
+        .filter(|_| ending.len() >= LEAST_LINES)
+    else {
+        return false;
+    };
+    let left: Vec<&Bounds> = left
+        .into_iter()
+        .filter(|bounds| bounds[0] >= edge - line)
+        .collect();
+    let right: Vec<&Bounds> = right
+        .into_iter()
+        .filter(|bounds| bounds[0] <= end + NEAR * line)
+        .collect();
+    // A title may reach beyond its column, into the next one to the right.
+    let reached = sorted(right.iter().map(|bounds| bounds[2]));
+    let Some(reached) = reached.get(9 * reached.len() / 10) else {
+        return false;
+    };
+    is_column(&left, start - edge) && is_column(&right, reached - end) && are_beside(&left, &right)
+}
+
+/// The long boxes of a side; `None` if they are few beside short ones.
+fn long_lines<'b>(side: impl Iterator<Item = &'b Bounds>, line: f32) -> Option<Vec<&'b Bounds>> {
+    let (mut long, mut length, mut of_long) = (Vec::new(), 0.0, 0.0);
+    for bounds in side {
+        length += width(bounds);
+        if width(bounds) >= LONG * line {
+            of_long += width(bounds);
+            long.push(bounds);
+        }
+    }
+    (long.len() >= LEAST_LINES && of_long >= LONG_SHARE * length).then_some(long)
+}
+
+/// Decides whether lines fill a column of this width, one close below the other.
+fn is_column(lines: &[&Bounds], column: f32) -> bool {
+    let usual = |values: Vec<f32>| values.get(values.len() / 2).copied();
+    let rows = sorted(lines.iter().map(|bounds| middle(bounds, 1)));
+    let pitch = usual(sorted(rows.windows(2).map(|pair| pair[1] - pair[0])));
+    let filled = usual(sorted(lines.iter().map(|bounds| width(bounds))));
+    let line = usual(sorted(lines.iter().map(|bounds| height(bounds))));
+    let (Some(pitch), Some(filled), Some(line)) = (pitch, filled, line) else {
+        return false;
+    };
+    lines.len() >= LEAST_LINES && pitch <= PITCH * line && filled >= FILLED * column
+}
+
+/// Decides whether most of the lower of two columns is beside the other.
+fn are_beside(left: &[&Bounds], right: &[&Bounds]) -> bool {
+    let extent = |column: &[&Bounds]| {
+        let top = column
+            .iter()
+            .map(|bounds| bounds[1])
+            .fold(f32::INFINITY, f32::min);
+        let bottom = column
+            .iter()
+            .map(|bounds| bounds[3])
+            .fold(f32::NEG_INFINITY, f32::max);
+        (top, bottom)
+    };
+    let (left, right) = (extent(left), extent(right));
+    let shared = left.1.min(right.1) - left.0.max(right.0);
+    shared >= 0.5 * (left.1 - left.0).min(right.1 - right.0)
+}
+
+/// Height of the boxes that most of the text is in.
+fn usual_height(boxes: &[Bounds]) -> Option<f32> {
+    let mut lines: Vec<(f32, f32)> = boxes
+        .iter()
+        .map(|bounds| (height(bounds), width(bounds)))
+        .collect();
+    lines.sort_by(|one, other| one.0.total_cmp(&other.0).then(one.1.total_cmp(&other.1)));
+    let half = lines.iter().map(|(_, width)| width).sum::<f32>() / 2.0;
+    let mut length = 0.0;
+    let at_half = lines.iter().find(|(_, width)| {
+        length += width;
+        length >= half
+    });
+    at_half.map(|(height, _)| *height)
+}
+
+fn sorted(values: impl Iterator<Item = f32>) -> Vec<f32> {
+    let mut values: Vec<f32> = values.collect();
+    values.sort_by(f32::total_cmp);
+    values
+}
