@@ -2,7 +2,6 @@
 
 use serde_json::Value;
 
-use crate::client::JobLook;
 use crate::error::ServiceError;
 use crate::failure::JobFailure;
 use crate::settings::Fields;
@@ -34,6 +33,33 @@ const FAILED: [&str; 8] = [
 /// Longest id of a job, in bytes.
 const MAX_JOB_ID: usize = 512;
 
+/// How a job stands at its service.
+#[derive(Debug, Clone, PartialEq)]
+pub enum JobLook {
+    Running,
+    Completed(Value),
+    Failed(JobFailure),
+    /// The service knows nothing of it: it may have been started anew, without its jobs.
+    Lost,
+}
+
+impl JobLook {
+    /// Reads how a job stands from what a service tells of it: the word for its status, its result, and its error. A job without a result
+    /// has failed, as there is nothing to go on with.
+    pub fn told(status: &str, result: Value, error: Option<&Value>) -> Self {
+        look_by(status, result, error).with_content()
+    }
+
+    pub(crate) fn with_content(self) -> Self {
+        match self {
+            Self::Completed(result) if is_empty(&result) => {
+                Self::Failed(JobFailure::new("no content: the job has no result"))
+            }
+            other => other,
+        }
+    }
+}
+
 /// Reads the id of the job from the answer to a submit.
 pub(crate) fn job_of(body: &Value, fields: &Fields) -> Result<String, ServiceError> {
     let id = match field(body, fields.job.as_deref(), &JOB) {
@@ -58,7 +84,7 @@ pub(crate) fn look_of(body: &Value, fields: &Fields) -> Result<JobLook, ServiceE
 }
 
 /// Returns how a job stands by the word for its status.
-pub(crate) fn look_by(status: &str, result: Value, error: Option<&Value>) -> JobLook {
+fn look_by(status: &str, result: Value, error: Option<&Value>) -> JobLook {
     let word = status.trim().to_lowercase().replace(['-', ' '], "_");
     if COMPLETED.contains(&word.as_str()) {
         JobLook::Completed(result)
@@ -92,7 +118,7 @@ fn field<'a>(body: &'a Value, named: Option<&str>, usual: &[&str]) -> Option<&'a
 }
 
 /// True for a result that is none: nothing, or an empty text.
-pub(crate) fn is_empty(result: &Value) -> bool {
+fn is_empty(result: &Value) -> bool {
     match result {
         Value::Null => true,
         Value::String(text) => text.trim().is_empty(),

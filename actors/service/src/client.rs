@@ -8,9 +8,8 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use secrecy::ExposeSecret;
 use serde_json::Value;
 
-use crate::answer::{is_empty, job_of, look_by, look_of};
+use crate::answer::{JobLook, job_of, look_of};
 use crate::error::ServiceError;
-use crate::failure::JobFailure;
 use crate::settings::{InvalidService, JOB, JobsSettings};
 use crate::transport::{Bounds, Transport};
 
@@ -18,33 +17,6 @@ const AGENT: &str = concat!("parkhang/", env!("CARGO_PKG_VERSION"));
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// Characters of an id of a job that are escaped in a path.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_');
-
-/// How a job stands at its service.
-#[derive(Debug, Clone, PartialEq)]
-pub enum JobLook {
-    Running,
-    Completed(Value),
-    Failed(JobFailure),
-    /// The service knows nothing of it: it may have been started anew, without its jobs.
-    Lost,
-}
-
-impl JobLook {
-    /// Reads how a job stands from what a service tells of it: the word for its status, its result, and its error. A job without a result
-    /// has failed, as there is nothing to go on with.
-    pub fn told(status: &str, result: Value, error: Option<&Value>) -> Self {
-        look_by(status, result, error).with_content()
-    }
-
-    fn with_content(self) -> Self {
-        match self {
-            Self::Completed(result) if is_empty(&result) => {
-                Self::Failed(JobFailure::new("no content: the job has no result"))
-            }
-            other => other,
-        }
-    }
-}
 
 /// Client of one service. Clones share its connections.
 #[derive(Debug, Clone)]

@@ -16,7 +16,8 @@ mod template;
 mod transport;
 pub mod webhook;
 
-pub use client::{JobLook, JobsClient};
+pub use answer::JobLook;
+pub use client::JobsClient;
 pub use error::ServiceError;
 pub use failure::{JobFailure, kind_of};
 pub use settings::{Fields, InvalidService, JobsSettings, Paths};
