@@ -47,8 +47,9 @@ pub use outbox::{Outbox, Outgoing};
 #[cfg(any(test, feature = "testing"))]
 pub use postgres::testing::with_clock_ahead;
 pub use postgres::{
-    CommandChanges, FilingsError, FilingsTable, JobChanges, Leadership, LeadershipTimings, PostgresStore,
-    UnfitFilings, WorkChanges,
+    ClaimedEntity, CommandChanges, EntityCounts, EntityError, EntityLack, EntityOutcome, EntityTable,
+    FilingsError, FilingsTable, Finding, JobChanges, Leadership, LeadershipTimings, PostgresStore,
+    StageCounts, StuckEntities, SubmittedJob, UnfitEntity, UnfitFilings, WorkChanges,
 };
 pub use rerun::{RerunPreview, RerunResult, Sample};
 pub use statistics::{DURATION_BOUNDS_S, JobTaskCount, Paces, StageStatistics};

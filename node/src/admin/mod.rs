@@ -17,6 +17,7 @@ mod chaos;
 mod cluster;
 mod command;
 mod diagnosis;
+mod entities;
 mod jobs;
 mod nodes;
 mod operator;

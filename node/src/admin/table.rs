@@ -5,10 +5,10 @@ use std::sync::LazyLock;
 use clap::ArgMatches;
 
 use super::command::{Command, Entry};
-use super::{actors, audit, chaos, cluster, jobs, nodes, queues, reading, tasks, volumes, workers};
+use super::{actors, audit, chaos, cluster, entities, jobs, nodes, queues, reading, tasks, volumes, workers};
 
 /// What the first words of commands are about, in the order that help shows them.
-const SUBJECTS: [(&str, &str); 11] = [
+const SUBJECTS: [(&str, &str); 12] = [
     (
         "job",
         "Make jobs for a cluster, look at them, and steer them while they run.",
@@ -34,6 +34,10 @@ const SUBJECTS: [(&str, &str); 11] = [
     (
         "queue",
         "Manage the queues of stages, where nodes take their work from SQS.",
+    ),
+    (
+        "entities",
+        "Look at tables whose rows services work on, and steer them.",
     ),
     ("cluster", "Look at the cluster as a whole."),
     (
@@ -98,6 +102,12 @@ pub fn table() -> &'static Table {
             .with::<queues::Stats>()
             .with::<queues::Purge>()
             .with::<queues::Redrive>()
+            .with::<entities::Schema>()
+            .with::<entities::Check>()
+            .with::<entities::Status>()
+            .with::<entities::Trigger>()
+            .with::<entities::Retry>()
+            .with::<entities::Stuck>()
             .with::<cluster::Status>()
             .with::<audit::List>()
     });

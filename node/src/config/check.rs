@@ -150,6 +150,13 @@ fn listeners(config: &ClusterConfig) -> Vec<(&'static str, SocketAddr)> {
             "api.listen",
             config.api.listen.filter(|_| is_orchestrator(config)),
         ),
+        (
+            "webhook.listen",
+            config
+                .webhook
+                .listen
+                .filter(|_| config.node.roles.contains(&Role::Entity)),
+        ),
     ]
     .into_iter()
     .filter_map(|(key, address)| Some((key, address?)))
@@ -469,7 +476,8 @@ fn is_household(config: &ClusterConfig) -> bool {
 
 fn uses_database(config: &ClusterConfig) -> bool {
     let leases = matches!(config.source.kind, SourceKind::Postgres | SourceKind::Sqs);
-    is_orchestrator(config) || leases && !config.node.roles.contains(&Role::Autoscaler)
+    let is_entity_node = config.node.roles.contains(&Role::Entity);
+    is_orchestrator(config) || is_entity_node || leases && !config.node.roles.contains(&Role::Autoscaler)
 }
 
 fn is_orchestrator(config: &ClusterConfig) -> bool {

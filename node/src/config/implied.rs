@@ -1,5 +1,7 @@
 //! Values that follow from others: defaults of a generation, roles of stages, queues of the variables of the first design.
 
+mod entities;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 
@@ -22,6 +24,7 @@ impl Layers {
         self.follow_generation();
         self.follow_stages();
         self.follow_queues(variables);
+        self.follow_entities(variables);
     }
 
     /// Replaces built-in values of the job's configuration by the defaults of the generation of algorithms that the layers name.

@@ -164,6 +164,12 @@ impl Layers {
                 secret.file_key
             ));
         }
+        if let Some(service) = secrets::service_of(key) {
+            return Err(format!(
+                "secrets are not allowed here: set {} or {key}_file",
+                secrets::token_variables(service).join(" or ")
+            ));
+        }
         if self.schema.is_section(key) {
             return Err("is a section, not a key".to_owned());
         }

@@ -11,10 +11,12 @@
 
 mod check;
 pub mod command;
+mod entities;
 mod file;
 mod implied;
 mod intake;
 mod layers;
+mod named;
 mod on_disk;
 mod problem;
 mod scaling;
@@ -45,6 +47,7 @@ use self::problem::{Origin, Problem, Problems};
 use self::secrets::Secrets;
 
 pub use self::check::beside;
+pub use self::entities::ConfiguredEntity;
 pub use self::intake::IntakeQueue;
 pub use self::scaling::{Bounds, Launched, LauncherKind};
 pub use self::secrets::check_private;
@@ -180,6 +183,19 @@ impl Loaded {
             .cloned()
     }
 
+    /// Returns the origin of a key, or of another one of its section if nobody has set it.
+    fn origin_near(&self, key: &str) -> Origin {
+        let section = |key: &str| key.rsplit_once('.').map(|(section, _)| format!("{section}."));
+        let own = self.settings.get(key);
+        let near = std::iter::successors(section(key), |prefix| section(prefix.trim_end_matches('.')));
+        let near = near.filter_map(|prefix| {
+            let mut keys = self.settings.iter().filter(|(key, _)| key.starts_with(&prefix));
+            keys.next().map(|(_, setting)| setting)
+        });
+        let setting = own.into_iter().chain(near).next();
+        setting.map_or(Origin::BuiltIn, |setting| setting.origin.clone())
+    }
+
     /// Returns the configuration file, if there is one.
     pub fn file(&self) -> Option<&Path> {
         self.file.as_deref()
@@ -274,7 +290,15 @@ impl Loaded {
                 message: finding.message,
             })
         });
-        let problems: Vec<Problem> = self.problems.iter().cloned().chain(found).collect();
+        let has_secret = self.secrets.webhook.is_some();
+        let named = entities::faults(&self.config, has_secret).into_iter();
+        let named = named.map(|(key, message)| Problem::Value {
+            origin: self.origin_near(&key),
+            key,
+            message,
+        });
+        let problems = self.problems.iter().cloned().chain(found).chain(named);
+        let problems: Vec<Problem> = problems.collect();
         if problems.is_empty() {
             Ok(self)
         } else {

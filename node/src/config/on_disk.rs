@@ -37,8 +37,11 @@ pub fn needed(config: &ClusterConfig, secrets: &Secrets) -> Vec<Finding> {
 }
 
 fn cookie(config: &ClusterConfig, secrets: &Secrets) -> Option<Finding> {
+    let roles = &config.node.roles;
+    // A node that hands rows to services meets no other node.
+    let is_apart = roles.contains(&Role::Entity);
     let meets_others =
-        config.node.roles.contains(&Role::Orchestrator) || config.source.kind == SourceKind::Direct;
+        roles.contains(&Role::Orchestrator) || config.source.kind == SourceKind::Direct && !is_apart;
     // A file that cannot be read is reported where the secrets are read.
     let is_given = secrets.cookie.is_some() || config.cluster.cookie_file.is_some();
     (meets_others && !is_given).then(|| Finding {

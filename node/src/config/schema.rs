@@ -7,6 +7,7 @@ use parkhang_actors::stage::StageTable;
 use parkhang_core::domain::{ConfigError, nearest};
 use toml::{Table, Value};
 
+use super::named::{self, PIPELINE, is_pipeline};
 use super::sections::ClusterConfig;
 
 pub const BUILT_IN: &str = include_str!("../../../cluster.toml");
@@ -30,20 +31,21 @@ impl Schema {
     }
 
     pub fn contains(&self, key: &str) -> bool {
-        self.values.contains_key(key) || is_pipeline(key)
+        self.usual(key).is_some()
     }
 
     /// Returns whether there are keys below this one.
     pub fn is_section(&self, key: &str) -> bool {
-        let is_of_pipelines = match key.split_once('.') {
-            Some((section, name)) => section == PIPELINE && !name.contains('.'),
-            None => key == PIPELINE,
-        };
-        is_of_pipelines
+        named::is_section(key)
             || self
                 .values
                 .keys()
                 .any(|known| known.strip_prefix(key).is_some_and(|rest| rest.starts_with('.')))
+    }
+
+    /// Returns the built-in value of a key, whose type is the type of the key.
+    fn usual(&self, key: &str) -> Option<Value> {
+        self.values.get(key).cloned().or_else(|| named::usual_value(key))
     }
 
     /// Parses a text as the value of a key. Lists are `a,b` or as in TOML.
@@ -54,7 +56,7 @@ impl Schema {
     pub fn parse(&self, key: &str, text: &str) -> Result<Value, String> {
         let number = |kind: &str| format!("{text:?} is not {kind}");
         let trimmed = text.trim();
-        match self.values.get(key) {
+        match self.usual(key) {
             Some(Value::Integer(_)) => trimmed
                 .parse()
                 .map(Value::Integer)
@@ -65,7 +67,6 @@ impl Schema {
                 .map(Value::Boolean)
                 .map_err(|_| number("true or false")),
             Some(Value::Array(_)) => parse_list(trimmed),
-            None if is_pipeline(key) => parse_list(trimmed),
             _ => Ok(Value::String(text.to_owned())),
         }
     }
@@ -101,7 +102,7 @@ impl Schema {
         if is_pipeline(key) {
             return Some("a list of names of stages");
         }
-        match (self.values.get(key)?, value) {
+        match (&self.usual(key)?, value) {
             (Value::Integer(_), Value::Integer(_)) => Some("a whole number, 0 or more"),
             (Value::Integer(_), _) => Some("a whole number"),
             (Value::Float(_), _) => Some("a number"),
@@ -115,8 +116,9 @@ impl Schema {
     /// Returns the known key that was most likely meant: the nearest by edit distance, else the only one with the same name in another
     /// section.
     pub fn nearest(&self, unknown: &str) -> Option<String> {
-        if let [PIPELINE, name, _] = unknown.split('.').collect::<Vec<_>>()[..] {
-            return Some(format!("{PIPELINE}.{name}.{STAGES}"));
+        let beside = named::beside(unknown);
+        if let ([only], true) = (&beside[..], unknown.starts_with(PIPELINE)) {
+            return Some(only.clone());
         }
         let (_, unknown_name) = split(unknown);
         let same_name = || {
@@ -125,19 +127,12 @@ impl Schema {
         };
         // Longer keys may contain more typing mistakes; beyond that a suggestion would be a guess.
         let mistakes = 2 + unknown.len() / 8;
-        let by_distance = nearest(unknown, self.values.keys().map(String::as_str), mistakes);
+        let known = self.values.keys().chain(&beside).map(String::as_str);
+        let by_distance = nearest(unknown, known, mistakes);
         by_distance
             .or_else(|| same_name().map(String::as_str))
             .map(str::to_owned)
     }
-}
-
-/// Section of the pipelines, whose names whoever writes a configuration chooses: `pipeline.NAME.stages`.
-const PIPELINE: &str = "pipeline";
-const STAGES: &str = "stages";
-
-fn is_pipeline(key: &str) -> bool {
-    matches!(key.split('.').collect::<Vec<_>>()[..], [PIPELINE, _, STAGES])
 }
 
 pub fn resolve(table: Table) -> Result<ClusterConfig, toml::de::Error> {
@@ -215,7 +210,7 @@ mod tests {
     }
 
     /// Keys whose only readers are the checks of the configuration itself.
-    const CHECKED_ONLY: [&str; 1] = ["health.public"];
+    const CHECKED_ONLY: [&str; 2] = ["health.public", "webhook.public"];
 
     /// A file reads a key where it takes a field of its name and speaks of its section.
     #[test]
@@ -302,6 +297,11 @@ mod tests {
         assert_eq!(nearest("cluster.hartbeat"), "cluster.heartbeat");
         assert_eq!(nearest("storage.bucket"), "storage.s3.bucket");
         assert_eq!(nearest("pipeline.lines.stage"), "pipeline.lines.stages");
+        assert_eq!(nearest("service.llm.ulr"), "service.llm.url");
+        assert_eq!(
+            nearest("entity.leads.stage.intel.max_retry"),
+            "entity.leads.stage.intel.max_retries"
+        );
         assert_eq!(schema.nearest("colour"), None);
     }
 

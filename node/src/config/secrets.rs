@@ -33,14 +33,35 @@ const DATABASE_URL: SecretKey = SecretKey {
     variables: &["PARKHANG_STATE__DATABASE_URL", "DATABASE_URL"],
 };
 
-pub const SECRETS: [SecretKey; 2] = [COOKIE, DATABASE_URL];
+const WEBHOOK: SecretKey = SecretKey {
+    key: "webhook.secret",
+    file_key: "webhook.secret_file",
+    variables: &["PARKHANG_WEBHOOK__SECRET", "WEBHOOK_SECRET"],
+};
+
+pub const SECRETS: [SecretKey; 3] = [COOKIE, DATABASE_URL, WEBHOOK];
 
 pub fn named(key: &str) -> Option<&'static SecretKey> {
     SECRETS.iter().find(|secret| secret.key == key)
 }
 
 pub fn is_secret(key: &str) -> bool {
-    named(key).is_some()
+    named(key).is_some() || service_of(key).is_some()
+}
+
+/// Returns the service whose token a key would be: `service.NAME.token`.
+pub fn service_of(key: &str) -> Option<&str> {
+    let name = key.strip_prefix("service.")?.strip_suffix(".token")?;
+    (!name.contains('.')).then_some(name)
+}
+
+/// Variables for the token of a service; the first one that is set counts.
+pub fn token_variables(service: &str) -> [String; 2] {
+    let name = service.to_uppercase();
+    [
+        format!("PARKHANG_SERVICE__{name}__TOKEN"),
+        format!("{name}_AUTH_TOKEN"),
+    ]
 }
 
 #[derive(Debug)]
@@ -55,6 +76,10 @@ pub struct Secrets {
     /// Secret that all nodes of the cluster share.
     pub cookie: Option<Secret>,
     pub database_url: Option<Secret>,
+    /// Secret that signs what services tell.
+    pub webhook: Option<Secret>,
+    /// Tokens of services, by name.
+    pub tokens: BTreeMap<String, Secret>,
 }
 
 impl Secrets {
@@ -65,27 +90,53 @@ impl Secrets {
         problems: &mut Vec<Problem>,
     ) -> Self {
         let mut read = |secret: &SecretKey, file: Option<&Path>| {
-            find(secret, file, variables).unwrap_or_else(|problem| {
+            let names: Vec<&str> = secret.variables.to_vec();
+            find(secret.key, secret.file_key, &names, file, variables).unwrap_or_else(|problem| {
                 problems.push(problem);
                 None
             })
         };
+        let (cookie, database_url, webhook) = (
+            read(&COOKIE, config.cluster.cookie_file.as_deref()),
+            read(&DATABASE_URL, config.state.database_url_file.as_deref()),
+            read(&WEBHOOK, config.webhook.secret_file.as_deref()),
+        );
+        let mut tokens = BTreeMap::new();
+        for (name, service) in &config.service {
+            let (key, names) = (format!("service.{name}.token"), token_variables(name));
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            let file = service.token_file.as_deref();
+            match find(&key, &format!("{key}_file"), &names, file, variables) {
+                Ok(token) => tokens.extend(token.map(|token| (name.clone(), token))),
+                Err(problem) => problems.push(problem),
+            }
+        }
         Self {
-            cookie: read(&COOKIE, config.cluster.cookie_file.as_deref()),
-            database_url: read(&DATABASE_URL, config.state.database_url_file.as_deref()),
+            cookie,
+            database_url,
+            webhook,
+            tokens,
         }
     }
 
     /// Returns the secrets that are set, with their keys.
-    pub fn given(&self) -> impl Iterator<Item = (&'static str, &Secret)> {
-        [(COOKIE.key, &self.cookie), (DATABASE_URL.key, &self.database_url)]
-            .into_iter()
-            .filter_map(|(key, secret)| Some((key, secret.as_ref()?)))
+    pub fn given(&self) -> impl Iterator<Item = (String, &Secret)> {
+        let own = [
+            (COOKIE.key, &self.cookie),
+            (DATABASE_URL.key, &self.database_url),
+            (WEBHOOK.key, &self.webhook),
+        ];
+        let own = own.into_iter();
+        let own = own.filter_map(|(key, secret)| Some((key.to_owned(), secret.as_ref()?)));
+        let tokens = self.tokens.iter();
+        own.chain(tokens.map(|(name, token)| (format!("service.{name}.token"), token)))
     }
 }
 
 fn find(
-    secret: &SecretKey,
+    key: &str,
+    file_key: &str,
+    names: &[&str],
     file: Option<&Path>,
     variables: &BTreeMap<OsString, OsString>,
 ) -> Result<Option<Secret>, Problem> {
@@ -99,11 +150,11 @@ fn find(
         // The text itself is never part of the message.
         None => Err(Problem::Value {
             origin,
-            key: secret.key.to_owned(),
+            key: key.to_owned(),
             message: "is empty or not UTF-8".to_owned(),
         }),
     };
-    for name in secret.variables {
+    for name in names {
         if let Some(text) = variables
             .get(&OsString::from(name))
             .filter(|text| !text.is_empty())
@@ -114,7 +165,7 @@ fn find(
     let Some(path) = file else { return Ok(None) };
     let text = read_private(path).map_err(|message| Problem::Source {
         path: path.to_owned(),
-        message: format!("{}: {message}", secret.file_key),
+        message: format!("{file_key}: {message}"),
     })?;
     value(Origin::SecretFile(path.to_owned()), Some(text.expose_secret()))
 }

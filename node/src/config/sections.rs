@@ -14,6 +14,7 @@ use parkhang_actors::stage::{PipelineError, Pipelines, StageTable};
 use parkhang_core::domain::{JobConfig, JobKey, StageName};
 use serde::{Deserialize, Serialize};
 
+use super::entities::{ConfiguredEntity, ConfiguredService, Webhook};
 use super::intake::{Intake, whose_queue};
 use super::scaling::{Autoscaler, Launcher};
 use super::values::{HostPort, Role, duration, optional};
@@ -35,11 +36,18 @@ pub struct ClusterConfig {
     pub telemetry: Telemetry,
     pub health: Health,
     pub api: Api,
+    pub webhook: Webhook,
     pub chaos: Chaos,
     pub job: JobConfig,
     /// Pipelines beside those that are built in, by name.
     #[serde(default)]
     pub pipeline: BTreeMap<String, ConfiguredPipeline>,
+    /// Services, by name.
+    #[serde(default)]
+    pub service: BTreeMap<String, ConfiguredService>,
+    /// Tables whose rows services work on, by name.
+    #[serde(default)]
+    pub entity: BTreeMap<String, ConfiguredEntity>,
 }
 
 impl ClusterConfig {
@@ -75,6 +83,8 @@ pub struct Node {
     pub roles: BTreeSet<Role>,
     /// Stages that the node runs; empty is all that its roles allow.
     pub stages: Vec<StageName>,
+    /// Entities that a node with the role entity works on; empty is all.
+    pub entities: Vec<String>,
     /// Labels for operators, shown in lists of nodes.
     pub tags: Vec<String>,
     /// Device of the networks, as `--device` names it.

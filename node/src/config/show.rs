@@ -21,7 +21,8 @@ pub fn toml(loaded: &Loaded, origins: bool) -> String {
             lines.push((section, line));
         }
     }
-    for (key, secret) in loaded.secrets.given() {
+    let secrets: Vec<_> = loaded.secrets.given().collect();
+    for (key, secret) in &secrets {
         let (section, name) = split(key);
         lines.push((section, format!("# {name}: a secret from {}", secret.origin)));
     }
@@ -53,7 +54,7 @@ pub fn json(loaded: &Loaded, origins: bool) -> serde_json::Value {
     });
     let secrets = loaded.secrets.given().map(|(key, secret)| {
         let shown = json!({ "secret": true, "origin": secret.origin.to_string() });
-        (key.to_owned(), shown)
+        (key, shown)
     });
     serde_json::Value::Object(settings.chain(secrets).collect::<Map<_, _>>())
 }

@@ -461,6 +461,7 @@ fn a_mistake_is_told_by_the_flag_that_made_it() {
     );
 }
 
+mod entities;
 mod files;
 mod implied;
 mod pipelines;

@@ -16,6 +16,8 @@ pub enum Role {
     Gpu,
     /// Keeps as many workers as the queues need, where no orchestrator does.
     Autoscaler,
+    /// Hands rows of users' tables to services.
+    Entity,
 }
 
 impl Role {
@@ -25,6 +27,7 @@ impl Role {
             Self::Cpu => "cpu",
             Self::Gpu => "gpu",
             Self::Autoscaler => "autoscaler",
+            Self::Entity => "entity",
         }
     }
 

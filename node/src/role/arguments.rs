@@ -7,7 +7,7 @@ use crate::config::ConfigArgs;
 /// Flags of a process without a command, which is a node of a cluster.
 #[derive(Debug, Args)]
 pub struct RoleArgs {
-    /// Roles of this node: orchestrator, or cpu, gpu or both, or autoscaler alone; by default node.roles of the configuration.
+    /// Roles of this node: orchestrator, or cpu, gpu or both, or autoscaler or entity alone; by default node.roles of the configuration.
     #[arg(long, value_delimiter = ',', value_name = "ROLE")]
     pub role: Vec<String>,
     /// Stages that this node runs, such as ocr; by default node.stages of the configuration. Without --role their hardware says which.
@@ -31,6 +31,9 @@ pub struct RoleArgs {
     /// Name of a job whose shards this node takes; may be repeated. By default source.jobs of the configuration.
     #[arg(long, value_name = "NAME")]
     pub job: Vec<String>,
+    /// Name of an entity whose rows this node hands to services, with the role entity; may be repeated. By default node.entities of the configuration.
+    #[arg(long, value_name = "NAME")]
+    pub entity: Vec<String>,
     /// Run commands from this terminal, as `node repl` does. Only with the role orchestrator alone; its log goes to its state folder then.
     #[arg(long)]
     pub repl: bool,

@@ -15,6 +15,7 @@ mod autoscaler;
 mod combined;
 mod commands;
 mod control;
+mod entity;
 mod intake;
 mod models;
 mod orchestrator;
@@ -25,6 +26,7 @@ mod readiness;
 mod services;
 mod stop;
 mod watch;
+mod webhook;
 mod worker;
 mod workers;
 
@@ -60,8 +62,13 @@ pub async fn run(arguments: RoleArgs) -> Result<ExitCode> {
     let scales = roles.contains(&Role::Autoscaler);
     let leads = roles.contains(&Role::Orchestrator);
     let works = roles.iter().any(|role| *role != Role::Orchestrator);
+    let hands_out = roles.contains(&Role::Entity);
     let end = match (leads, works) {
         // Alone, by the checks of the configuration.
+        _ if hands_out => {
+            let readiness = ReadinessReporter::open(&loaded, node, ready_fd).await?;
+            entity::run(&loaded, readiness).await
+        }
         _ if scales => {
             let readiness = ReadinessReporter::open(&loaded, node, ready_fd).await?;
             autoscaler::run(&loaded, readiness).await
@@ -98,6 +105,7 @@ fn settings(arguments: RoleArgs) -> ConfigArgs {
         ("--stage", "node.stages", list(arguments.stage)),
         ("--model", "node.models", list(arguments.model)),
         ("--job", "source.jobs", list(arguments.job)),
+        ("--entity", "node.entities", list(arguments.entity)),
         ("--source", "source.kind", arguments.source),
         ("--log-format", "telemetry.format", arguments.log_format),
     ];

@@ -32,13 +32,7 @@ pub struct OrchestratorProbe {
 impl Probe for OrchestratorProbe {
     async fn readiness(&self) -> Readiness {
         let epoch = self.leads.borrow().map(|epoch| epoch.0);
-        // A probe must answer in bounded time, which a stuck connection does not.
-        let answer = tokio::time::timeout(PING_LIMIT, self.store.ping()).await;
-        if let Ok(Err(error)) = &answer {
-            // Only for the log: the error may name users and hosts, and anybody may ask over HTTP.
-            debug!(%error, "the database does not answer");
-        }
-        let reason = (!matches!(answer, Ok(Ok(())))).then_some("the database does not answer");
+        let reason = (!answers(&self.store).await).then_some("the database does not answer");
         Readiness {
             ready: reason.is_none(),
             details: json!({
@@ -50,6 +44,17 @@ impl Probe for OrchestratorProbe {
             }),
         }
     }
+}
+
+/// Returns whether the database answers.
+pub async fn answers(store: &PostgresStore) -> bool {
+    // A probe must answer in bounded time, which a stuck connection does not.
+    let answer = tokio::time::timeout(PING_LIMIT, store.ping()).await;
+    if let Ok(Err(error)) = &answer {
+        // Only for the log: the error may name users and hosts, and anybody may ask over HTTP.
+        debug!(%error, "the database does not answer");
+    }
+    matches!(answer, Ok(Ok(())))
 }
 
 /// Readiness of a worker: it is connected to a leader, and all its stages can run.

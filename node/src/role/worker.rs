@@ -169,7 +169,7 @@ pub fn slots(loaded: &Loaded) -> HashMap<Hardware, usize> {
     let of_role = |role: &Role| match role {
         Role::Cpu => Some((Hardware::Cpu, node.slots.cpu)),
         Role::Gpu => Some((Hardware::Gpu, node.slots.gpu)),
-        Role::Orchestrator | Role::Autoscaler => None,
+        Role::Orchestrator | Role::Autoscaler | Role::Entity => None,
     };
     node.roles.iter().filter_map(of_role).collect()
 }

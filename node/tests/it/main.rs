@@ -16,6 +16,7 @@ mod combined;
 mod commands;
 mod databases;
 mod deploy;
+mod entities;
 mod exports;
 mod filings;
 mod first_design;

@@ -12,6 +12,7 @@
 mod actor;
 mod adjustment;
 mod document;
+mod entity;
 mod error;
 mod ids;
 mod image;
@@ -40,6 +41,9 @@ pub use actor::{
 };
 pub use adjustment::{ADJUSTABLE, Adjustment};
 pub use document::DocumentKey;
+pub use entity::{
+    EntityPipeline, EntityStage, EntityStatus, FailureKind, InvalidEntity, StageLimits, UnknownEntityStatus,
+};
 pub use error::{ErrorCategory, StageError};
 pub use ids::{Attempt, Epoch, Generation, JobId, JobKey, TaskId, WorkerId};
 pub use image::ImageRecord;

@@ -16,6 +16,7 @@ pub mod batch_size;
 pub mod budget;
 pub mod claim;
 pub mod diagnosis;
+pub mod entity;
 pub mod forecast;
 pub mod job_action;
 pub mod model_choice;

@@ -24,6 +24,7 @@ mod commands;
 mod commit;
 mod database;
 mod deletion;
+mod entity;
 mod error;
 mod filings;
 mod import;
@@ -53,6 +54,10 @@ use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 
 pub use changes::{CommandChanges, JobChanges, WorkChanges};
 pub(super) use database::{create_database, has_database};
+pub use entity::{
+    ClaimedEntity, EntityCounts, EntityError, EntityLack, EntityOutcome, EntityTable, Finding, StageCounts,
+    StuckEntities, SubmittedJob, UnfitEntity,
+};
 pub use filings::{FilingsError, FilingsTable, UnfitFilings};
 pub use leadership::{Leadership, LeadershipTimings};
 

@@ -20,7 +20,7 @@ pub(super) fn node(config: &ClusterConfig, findings: &mut Findings) {
     findings.require(
         !node.roles.is_empty(),
         "node.roles",
-        "a node needs a role: orchestrator, cpu, gpu or autoscaler",
+        "a node needs a role: orchestrator, cpu, gpu, autoscaler or entity",
     );
     findings.require(
         node.tags.len() <= MAX_TAGS && node.tags.iter().all(|tag| is_tag(tag)),

@@ -1,0 +1,278 @@
+//! Entities: pipelines of other people's services over a user's own table.
+//!
+//! Triggering a row returns at once. A worker of each stage claims queued rows and submits them to the stage's service, a poller or a webhook
+//! hears of the end, the end queues the next stage, and a sweeper takes back what has no end for too long. Nobody waits for the work, and
+//! nothing is remembered here but how the services are doing: all state is in the columns of the row, so processes may come, die, and be
+//! as many as one likes. Decisions are [`policy::entity`](parkhang_core::policy::entity), SQL is in [`parkhang_state`], HTTP in
+//! [`parkhang_service`].
+
+mod body;
+mod message;
+mod poller;
+mod service_state;
+mod sweeper;
+mod worker;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parkhang_core::domain::{EntityStage, StageName};
+use parkhang_core::policy::entity::{EntityEvent, EntityFence};
+use parkhang_service::{BodyTemplate, JobFailure, JobLook, JobsClient};
+use parkhang_state::{EntityOutcome, EntityTable, Finding, StateError};
+use serde_json::Value;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info, warn};
+
+use self::service_state::ServiceState;
+
+pub use message::{JobMessage, MalformedMessage};
+
+/// Looks at a row whose job has not been recorded yet when its end is told, and the pause between them.
+const LOOKS_AHEAD: u32 = 20;
+const LOOK_AHEAD: Duration = Duration::from_millis(100);
+
+/// Service that does a stage, and how it is asked.
+#[derive(Debug)]
+pub struct StageService {
+    /// Name of the service, which stages may share.
+    pub name: String,
+    pub client: JobsClient,
+    /// Template of the body of a submit; without one it is the whole context.
+    pub template: Option<BodyTemplate>,
+    /// Largest body of a submit, in bytes.
+    pub max_body: usize,
+    /// Interval at which the service is asked about its jobs.
+    pub poll_interval: Duration,
+    /// True if the service tells of the end of its jobs by itself.
+    pub has_webhook: bool,
+}
+
+/// Pace of the workers.
+#[derive(Debug, Clone)]
+pub struct EntityOptions {
+    /// Rows that a worker claims at once.
+    pub batch: u32,
+    /// Interval at which a worker looks for queued rows.
+    pub poll_interval: Duration,
+    /// URL at which services reach the webhook, for the bodies of submits.
+    pub webhook_url: Option<String>,
+}
+
+impl Default for EntityOptions {
+    fn default() -> Self {
+        Self {
+            batch: 5,
+            poll_interval: Duration::from_millis(500),
+            webhook_url: None,
+        }
+    }
+}
+
+/// Stage whose service nobody has named.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("stage {0} has no service")]
+pub struct NoService(pub StageName);
+
+/// Stage with all that works on it.
+#[derive(Debug)]
+struct Station {
+    stage: EntityStage,
+    service: StageService,
+    state: Arc<ServiceState>,
+    /// Told when rows may have been queued.
+    work: Notify,
+}
+
+/// Effect of a message about a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Heard {
+    /// It is carried out, or was before.
+    Processed,
+    /// No row has had such a job last.
+    UnknownJob,
+}
+
+/// Work on the rows of one table, in this process.
+#[derive(Debug)]
+pub struct Entities {
+    table: EntityTable,
+    options: EntityOptions,
+    stations: Vec<Arc<Station>>,
+}
+
+impl Entities {
+    /// Brings a table and the services of its stages together. Nothing runs yet.
+    ///
+    /// # Errors
+    ///
+    /// [`NoService`] for a stage without one.
+    pub fn new(
+        table: EntityTable,
+        options: EntityOptions,
+        mut services: BTreeMap<StageName, StageService>,
+    ) -> Result<Self, NoService> {
+        let mut states: BTreeMap<String, Arc<ServiceState>> = BTreeMap::new();
+        let mut stations = Vec::new();
+        for stage in table.pipeline().stages() {
+            let service = services.remove(&stage.name);
+            let service = service.ok_or_else(|| NoService(stage.name.clone()))?;
+            // Stages that share a service share its troubles.
+            let state = states.entry(service.name.clone()).or_default().clone();
+            stations.push(Arc::new(Station {
+                stage: stage.clone(),
+                service,
+                state,
+                work: Notify::new(),
+            }));
+        }
+        Ok(Self {
+            table,
+            options,
+            stations,
+        })
+    }
+
+    /// Name of the entity.
+    pub fn name(&self) -> &str {
+        self.table.pipeline().name()
+    }
+
+    /// Works on all stages until `stop` is cancelled, and then until what is being submitted has its answer. Returns early only if a part
+    /// of it panicked. Dropping the future ends all of it at once.
+    pub async fn run(self: &Arc<Self>, stop: &CancellationToken) {
+        let mut tasks = JoinSet::new();
+        for station in &self.stations {
+            tasks.spawn(worker::run(self.clone(), station.clone(), stop.clone()));
+            tasks.spawn(poller::run(self.clone(), station.clone(), stop.clone()));
+        }
+        tasks.spawn(sweeper::run(self.clone(), stop.clone()));
+        while let Some(ended) = tasks.join_next().await {
+            if let Err(panic) = ended {
+                error!(entity = self.name(), %panic, "a part of the work on an entity ended");
+                return;
+            }
+        }
+    }
+
+    /// Carries out what a service tells of a job.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError`] if the database does not answer; the message may come again then.
+    pub async fn hear(&self, message: &JobMessage) -> Result<Heard, StateError> {
+        let Some(station) = self.station(&message.stage) else {
+            return Ok(Heard::UnknownJob);
+        };
+        let look = message.look();
+        for _ in 0..LOOKS_AHEAD {
+            let outcome = match self
+                .settle(station, &message.id, &message.job, look.clone())
+                .await?
+            {
+                None => return Ok(Heard::Processed),
+                Some(outcome) => outcome,
+            };
+            match outcome {
+                EntityOutcome::Done { .. } => return Ok(Heard::Processed),
+                EntityOutcome::Unchanged(state) if state.is_over_for(&message.job) => {
+                    return Ok(Heard::Processed);
+                }
+                // The service was faster than its own answer to the submit, or than the transaction that records it.
+                EntityOutcome::Unchanged(state) if state.awaits_its_job() => sleep(LOOK_AHEAD).await,
+                EntityOutcome::Unchanged(_) | EntityOutcome::NoEntity => return Ok(Heard::UnknownJob),
+            }
+        }
+        // The poller will hear of it, if it is a job of this row.
+        Ok(Heard::UnknownJob)
+    }
+
+    fn station(&self, stage: &str) -> Option<&Arc<Station>> {
+        self.stations
+            .iter()
+            .find(|station| station.stage.name.as_str() == stage)
+    }
+
+    /// Writes the end of a job, if it has one; `None` while it has not.
+    async fn settle(
+        &self,
+        station: &Station,
+        id: &str,
+        job: &str,
+        look: JobLook,
+    ) -> Result<Option<EntityOutcome>, StateError> {
+        let of = || EntityFence::Job(job.to_owned());
+        let stage = &station.stage;
+        let outcome = match look {
+            JobLook::Running => return Ok(None),
+            JobLook::Completed(result) => {
+                let event = EntityEvent::Completed { job: job.to_owned() };
+                self.table
+                    .step(stage, id, &event, Finding::Result(&result))
+                    .await?
+            }
+            JobLook::Failed(failure) => self.fail(station, id, of(), &failure).await?,
+            JobLook::Lost => {
+                let failure = JobFailure::new("the service has lost the job");
+                self.fail(station, id, of(), &failure).await?
+            }
+        };
+        if let EntityOutcome::Done {
+            queued: Some(next), ..
+        } = &outcome
+            && let Some(next) = self.station(next.as_str())
+        {
+            next.work.notify_one();
+        }
+        Ok(Some(outcome))
+    }
+
+    /// Writes a failure.
+    async fn fail(
+        &self,
+        station: &Station,
+        id: &str,
+        of: EntityFence,
+        failure: &JobFailure,
+    ) -> Result<EntityOutcome, StateError> {
+        let kind = failure.kind;
+        let event = EntityEvent::Failed { of, kind };
+        let finding = Finding::Error(&failure.message);
+        let outcome = self.table.step(&station.stage, id, &event, finding).await?;
+        if let EntityOutcome::Done { status, .. } = &outcome {
+            let stage = station.stage.name.as_str();
+            info!(entity = self.name(), id, stage, %status, reason = failure.message, "a job failed");
+        }
+        Ok(outcome)
+    }
+
+    /// Reports a database that does not answer; whoever asked tries again.
+    fn unanswered(&self, station: &Station, error: &StateError) {
+        warn!(entity = self.name(), stage = %station.stage.name, %error, "the table of entities does not answer");
+    }
+
+    /// Values that a template of a body may name.
+    fn context(&self, station: &Station, id: &str, row: &Value) -> Value {
+        let stages = self.table.pipeline().stages();
+        body::context(
+            self.name(),
+            &station.stage.name,
+            stages,
+            id,
+            row,
+            self.options.webhook_url.as_deref(),
+        )
+    }
+}
+
+/// Sleeps, unless it is time to stop; returns false then.
+async fn slept(time: Duration, stop: &CancellationToken) -> bool {
+    tokio::select! {
+        () = sleep(time) => true,
+        () = stop.cancelled() => false,
+    }
+}

@@ -1,0 +1,207 @@
+//! Rows of a table through five stages of services that do what services do.
+
+mod service;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parkhang_actors::entity::{Entities, EntityOptions, StageService};
+use parkhang_core::domain::testing::stage;
+use parkhang_core::domain::{EntityPipeline, EntityStage, EntityStatus, StageLimits};
+use parkhang_service::{JobsClient, JobsSettings, Transport};
+use parkhang_state::{EmbeddedPostgres, EntityTable, PostgresStore};
+use parkhang_test_support::Wait;
+use serde_json::Value;
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{AssertSqlSafe, ConnectOptions, PgConnection, raw_sql};
+use tokio_util::sync::CancellationToken;
+
+use self::service::{Service, UNREACHABLE, UNREADABLE};
+
+const STAGES: [&str; 5] = ["scrape", "intel", "strategy", "subject", "messaging"];
+const LEADS: i64 = 50;
+const MAX_RETRIES: u32 = 4;
+
+/// Rows, and a note of each time that a stage of one is completed.
+const THEIRS: &str = "create table leads (
+        id bigint generated always as identity primary key, email text, created_at timestamptz not null default now()
+    );
+    insert into leads (email) select n || '@example.com' from generate_series(1, 50) n;
+    create table completions (id bigint, stage text);
+    create function note() returns trigger language plpgsql as $$
+    declare stage text;
+    begin
+        foreach stage in array array['scrape', 'intel', 'strategy', 'subject', 'messaging'] loop
+            if to_jsonb(new) ->> (stage || '_status') = 'completed'
+                and to_jsonb(old) ->> (stage || '_status') is distinct from 'completed' then
+                insert into completions values (new.id, stage);
+            end if;
+        end loop;
+        return null;
+    end $$;
+    create trigger noted after update on leads for each row execute function note();";
+
+fn pipeline() -> Arc<EntityPipeline> {
+    let named = |(index, name): (usize, &&str)| EntityStage {
+        name: stage(name),
+        next: STAGES.get(index + 1).map(|next| stage(next)),
+        limits: StageLimits {
+            max_retries: MAX_RETRIES,
+            stuck_timeout: Duration::from_secs(3),
+        },
+    };
+    let stages = STAGES.iter().enumerate().map(named).collect();
+    Arc::new(EntityPipeline::new("leads", "leads", stages).unwrap())
+}
+
+async fn connect(options: &PgConnectOptions) -> PgConnection {
+    options.connect().await.unwrap()
+}
+
+async fn run(connection: &mut PgConnection, script: String) {
+    raw_sql(AssertSqlSafe(script)).execute(connection).await.unwrap();
+}
+
+/// A process with the role entity.
+async fn process(options: &PgConnectOptions, scraper: &Service, llm: &Service) -> Arc<Entities> {
+    let store = PostgresStore::connect_with(options.clone()).await.unwrap();
+    let table = store.entities(pipeline()).await.unwrap();
+    let transport = Transport::new().unwrap();
+    let services = STAGES.iter().map(|name| {
+        let (service, named) = match *name {
+            "scrape" => (scraper, "scraper"),
+            _ => (llm, "llm"),
+        };
+        let settings = JobsSettings {
+            timeout: Duration::from_millis(500),
+            ..JobsSettings::at(&service.url)
+        };
+        let service = StageService {
+            name: named.to_owned(),
+            client: JobsClient::new(settings, transport.clone()).unwrap(),
+            template: None,
+            max_body: 1 << 20,
+            poll_interval: Duration::from_millis(50),
+            has_webhook: *name == "scrape",
+        };
+        (stage(name), service)
+    });
+    let options = EntityOptions {
+        poll_interval: Duration::from_millis(50),
+        ..EntityOptions::default()
+    };
+    let entities = Entities::new(table, options, services.collect()).unwrap();
+    let entities = Arc::new(entities);
+    scraper.tell(&entities);
+    llm.tell(&entities);
+    entities
+}
+
+/// Rows: 218, 219, 221, 224, 229, 230, 231, 233, 234, 235, 236, 237, 241, 242.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn every_row_is_completed_once_or_has_failed_with_its_reason() {
+    let server = EmbeddedPostgres::temporary().unwrap_or_else(|error| panic!("{error}"));
+    let options = server.create_database("leads").await.unwrap();
+    let mut connection = connect(&options).await;
+    run(&mut connection, THEIRS.to_owned()).await;
+    run(&mut connection, EntityTable::schema(&pipeline())).await;
+    let (scraper, llm) = (Service::start().await, Service::start().await);
+    // A person triggers by a status alone.
+    run(
+        &mut connection,
+        "update leads set scrape_status = 'queued'".to_owned(),
+    )
+    .await;
+
+    let first = process(&options, &scraper, &llm).await;
+    let looked = PostgresStore::connect_with(options.clone()).await.unwrap();
+    let table = looked.entities(pipeline()).await.unwrap();
+    let never = CancellationToken::new();
+    let running = tokio::spawn(async move { first.run(&never).await });
+    Wait::until("some rows have gone through the first stage")
+        .sees_async(
+            async || table.counts().await.unwrap(),
+            |counts| counts.stages[0].completed >= 10,
+        )
+        .await;
+    // As a killed process does it: nothing is released, and whatever was under way stays as it is.
+    running.abort();
+    assert!(running.await.unwrap_err().is_cancelled());
+
+    let second = process(&options, &scraper, &llm).await;
+    let stop = CancellationToken::new();
+    let (working, stopping) = (second.clone(), stop.clone());
+    let running = tokio::spawn(async move { working.run(&stopping).await });
+    let is_over = |counts: &parkhang_state::EntityCounts| {
+        counts
+            .stages
+            .iter()
+            .all(|stage| stage.queued + stage.started == 0)
+    };
+    Wait::until("nothing is queued or started")
+        .at_most(Duration::from_secs(180))
+        .sees_async(async || table.counts().await.unwrap(), is_over)
+        .await;
+    stop.cancel();
+    running.await.unwrap();
+    scraper.assert_faults();
+    check(&mut connection).await;
+}
+
+async fn check(connection: &mut PgConnection) {
+    let rows: Vec<(i64, Value)> = sqlx::query_as("select id, to_jsonb(leads) from leads order by id")
+        .fetch_all(&mut *connection)
+        .await
+        .unwrap();
+    assert_eq!(rows.len() as i64, LEADS);
+    for (id, row) in &rows {
+        let status: Vec<EntityStatus> = STAGES
+            .iter()
+            .map(|stage| row[format!("{stage}_status")].as_str().unwrap().parse().unwrap())
+            .collect();
+        let ended = status
+            .iter()
+            .position(|status| *status != EntityStatus::Completed);
+        let Some(ended) = ended else {
+            for (before, stage) in STAGES.iter().enumerate() {
+                let result = &row[format!("{stage}_result")];
+                assert_eq!(
+                    result["before"], before,
+                    "{stage} of {id} was made of all before it"
+                );
+                assert_eq!(result["email"], row["email"]);
+            }
+            continue;
+        };
+        assert_eq!(status[ended], EntityStatus::Failed, "{id}: {status:?}");
+        assert!(
+            status[ended + 1..]
+                .iter()
+                .all(|status| *status == EntityStatus::Pending)
+        );
+        let column = |ending: &str| &row[format!("{}_{ending}", STAGES[ended])];
+        let (error, retries) = (
+            column("error").as_str().unwrap(),
+            column("retry_count").as_u64().unwrap(),
+        );
+        match STAGES[ended] {
+            // It may have met a fault of the service before that was worth another try.
+            "scrape" if id % UNREACHABLE == 0 => assert_eq!(error, "ENOTFOUND: DNS lookup failed"),
+            "intel" if *id == UNREADABLE => {
+                assert_eq!((error, retries), ("HTTP 500: out of memory", MAX_RETRIES.into()));
+            }
+            stage => panic!("{id} failed in {stage} after {retries} retries: {error}"),
+        }
+    }
+    let unreachable = rows
+        .iter()
+        .filter(|(_, row)| row["scrape_status"] == "failed")
+        .count();
+    assert_eq!(unreachable as i64, LEADS / UNREACHABLE);
+    let often: Vec<(i64, String, i64)> =
+        sqlx::query_as("select id, stage, count(*) from completions group by 1, 2 having count(*) > 1")
+            .fetch_all(connection)
+            .await
+            .unwrap();
+    assert_eq!(often, [], "completed more than once");
+}

@@ -1,0 +1,73 @@
+//! `entities`: rows of users' tables that services work on, stage by stage.
+
+mod check;
+mod queueing;
+mod schema;
+mod status;
+mod stuck;
+
+use std::sync::Arc;
+
+use parkhang_core::domain::{EntityPipeline, EntityStage, StageName, did_you_mean};
+use parkhang_state::{EntityError, EntityTable};
+
+use super::{Admin, Refusal};
+
+pub use self::check::Check;
+pub use self::queueing::{Retry, Trigger};
+pub use self::schema::Schema;
+pub use self::status::Status;
+pub use self::stuck::Stuck;
+
+/// Pipeline of the entity of this name in the configuration.
+fn pipeline(admin: &Admin, name: &str) -> Result<Arc<EntityPipeline>, Refusal> {
+    let entities = &admin.loaded.config.entity;
+    let Some(entity) = entities.get(name) else {
+        let known: Vec<String> = entities.keys().cloned().collect();
+        let hint = did_you_mean(name, &known);
+        return Err(Refusal::NotFound(format!(
+            "there is no section [entity.{name}] in the configuration{hint}"
+        )));
+    };
+    let pipeline = entity.pipeline(name);
+    pipeline
+        .map(Arc::new)
+        .map_err(|error| Refusal::Invalid(error.to_string()))
+}
+
+/// Table of the entity of this name, which must be fit for its pipeline.
+async fn table(admin: &Admin, name: &str) -> Result<EntityTable, Refusal> {
+    Ok(admin.store.entities(pipeline(admin, name)?).await?)
+}
+
+/// Stage that a command names, or the first.
+fn stage_or_first<'a>(
+    pipeline: &'a EntityPipeline,
+    named: Option<&StageName>,
+) -> Result<&'a EntityStage, Refusal> {
+    let found = match named {
+        Some(name) => pipeline.stage(name),
+        None => pipeline.first(),
+    };
+    found.ok_or_else(|| {
+        let stages: Vec<&str> = pipeline
+            .stages()
+            .iter()
+            .map(|stage| stage.name.as_str())
+            .collect();
+        Refusal::NotFound(format!(
+            "the stages of {} are {}",
+            pipeline.name(),
+            stages.join(", ")
+        ))
+    })
+}
+
+impl From<EntityError> for Refusal {
+    fn from(error: EntityError) -> Self {
+        match error {
+            EntityError::Unfit(unfit) => Self::Conflict(unfit.to_string()),
+            EntityError::Database(error) => error.into(),
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! Sections about services, and about the tables of entities that they work on. Their names are chosen by whoever writes a configuration.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bytesize::ByteSize;
+use parkhang_core::domain::{
+    EntityPipeline, EntityStage, InvalidEntity, InvalidName, StageLimits, StageName,
+};
+use parkhang_service::{BodyTemplate, Fields, JobsSettings, Paths};
+use secrecy::SecretString;
+use serde::{Deserialize, Serialize};
+
+use super::sections::ClusterConfig;
+use super::values::{Role, duration, optional};
+
+/// Section about the messages by which services tell of the end of their jobs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Webhook {
+    /// Address that takes them; `None` turns it off.
+    #[serde(with = "optional")]
+    pub listen: Option<SocketAddr>,
+    /// True if `listen` may be reached from other machines without TLS, for a proxy that terminates it.
+    pub public: bool,
+    /// URL by which services reach `listen`, for the bodies of submits.
+    #[serde(with = "optional")]
+    pub url: Option<String>,
+    /// File with the secret that signs them.
+    #[serde(with = "optional")]
+    pub secret_file: Option<PathBuf>,
+}
+
+/// Protocol of a service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ServiceKind {
+    /// Takes a job by one request, and tells of its end later.
+    Jobs,
+}
+
+/// Service of the configuration.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ConfiguredService {
+    pub kind: ServiceKind,
+    pub url: String,
+    #[serde(with = "optional")]
+    pub token_file: Option<PathBuf>,
+    #[serde(with = "duration")]
+    pub timeout: Duration,
+    pub max_body: ByteSize,
+    /// True if it tells of the end of its jobs by itself.
+    pub webhook: bool,
+    pub submit_path: String,
+    pub status_path: String,
+    #[serde(with = "optional")]
+    pub result_path: Option<String>,
+    #[serde(with = "optional")]
+    pub job_field: Option<String>,
+    #[serde(with = "optional")]
+    pub status_field: Option<String>,
+    #[serde(with = "optional")]
+    pub result_field: Option<String>,
+    #[serde(with = "optional")]
+    pub error_field: Option<String>,
+}
+
+impl Default for ConfiguredService {
+    fn default() -> Self {
+        let (usual, paths) = (JobsSettings::at(""), Paths::default());
+        Self {
+            kind: ServiceKind::Jobs,
+            url: usual.url,
+            token_file: None,
+            timeout: usual.timeout,
+            max_body: ByteSize(usual.max_body as u64),
+            webhook: false,
+            submit_path: paths.submit,
+            status_path: paths.status,
+            result_path: paths.result,
+            job_field: None,
+            status_field: None,
+            result_field: None,
+            error_field: None,
+        }
+    }
+}
+
+impl ConfiguredService {
+    /// Settings of its client.
+    pub fn settings(&self, token: Option<SecretString>) -> JobsSettings {
+        JobsSettings {
+            url: self.url.clone(),
+            paths: Paths {
+                submit: self.submit_path.clone(),
+                status: self.status_path.clone(),
+                result: self.result_path.clone(),
+            },
+            fields: Fields {
+                job: self.job_field.clone(),
+                status: self.status_field.clone(),
+                result: self.result_field.clone(),
+                error: self.error_field.clone(),
+            },
+            token,
+            timeout: self.timeout,
+            max_body: self.max_body(),
+        }
+    }
+
+    pub fn max_body(&self) -> usize {
+        usize::try_from(self.max_body.as_u64()).unwrap_or(usize::MAX)
+    }
+}
+
+/// Table of the configuration whose rows services work on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ConfiguredEntity {
+    /// Table, or SCHEMA.TABLE; `None` is the name of the entity.
+    #[serde(with = "optional")]
+    pub table: Option<String>,
+    /// Stages, in order.
+    pub stages: Vec<String>,
+    /// Rows that a worker claims at once.
+    pub batch: u32,
+    /// Interval at which a worker looks for queued rows.
+    #[serde(with = "duration")]
+    pub poll_interval: Duration,
+    /// Field of a webhook's body with the id of the row, beside the usual ones.
+    #[serde(with = "optional")]
+    pub id_field: Option<String>,
+    pub stage: BTreeMap<String, ConfiguredStage>,
+}
+
+impl Default for ConfiguredEntity {
+    fn default() -> Self {
+        Self {
+            table: None,
+            stages: Vec::new(),
+            batch: 5,
+            poll_interval: Duration::from_millis(500),
+            id_field: None,
+            stage: BTreeMap::new(),
+        }
+    }
+}
+
+/// Stage of an entity.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ConfiguredStage {
+    /// Name of the service that does it.
+    pub service: String,
+    /// Stage that is queued when this one is completed; `None` is the one after it in the list of stages.
+    #[serde(with = "optional")]
+    pub next: Option<String>,
+    pub max_retries: u32,
+    #[serde(with = "duration")]
+    pub stuck_timeout: Duration,
+    /// Interval at which the service is asked about its jobs.
+    #[serde(with = "duration")]
+    pub poll_interval: Duration,
+    /// Template of the body of a submit; `None` sends the whole context.
+    #[serde(with = "optional")]
+    pub body: Option<String>,
+}
+
+impl Default for ConfiguredStage {
+    fn default() -> Self {
+        let limits = StageLimits::default();
+        Self {
+            service: String::new(),
+            next: None,
+            max_retries: limits.max_retries,
+            stuck_timeout: limits.stuck_timeout,
+            poll_interval: Duration::from_secs(2),
+            body: None,
+        }
+    }
+}
+
+/// Reason why a section describes no pipeline of entities.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EntityFault {
+    #[error(transparent)]
+    Stage(#[from] InvalidName),
+    #[error(transparent)]
+    Pipeline(#[from] InvalidEntity),
+}
+
+impl ConfiguredEntity {
+    /// Pipeline of the entity of this name.
+    ///
+    /// # Errors
+    ///
+    /// [`EntityFault`] with the first fault.
+    pub fn pipeline(&self, name: &str) -> Result<EntityPipeline, EntityFault> {
+        let mut stages = Vec::new();
+        for (index, stage) in self.stages.iter().enumerate() {
+            let settings = self.stage.get(stage).cloned().unwrap_or_default();
+            let next = settings.next.as_ref().or_else(|| self.stages.get(index + 1));
+            stages.push(EntityStage {
+                name: StageName::new(stage.as_str())?,
+                next: next.map(|next| StageName::new(next.as_str())).transpose()?,
+                limits: StageLimits {
+                    max_retries: settings.max_retries,
+                    stuck_timeout: settings.stuck_timeout,
+                },
+            });
+        }
+        Ok(EntityPipeline::new(
+            name,
+            self.table.as_deref().unwrap_or(name),
+            stages,
+        )?)
+    }
+}
+
+/// Keys with the faults of their values.
+pub fn faults(config: &ClusterConfig, has_secret: bool) -> Vec<(String, String)> {
+    let mut faults = Vec::new();
+    let mut fault = |key: String, message: String| faults.push((key, message));
+    for (name, service) in &config.service {
+        if let Err(error) = service.settings(None).check() {
+            fault(format!("service.{name}.url"), error.to_string());
+        }
+    }
+    for (name, entity) in &config.entity {
+        let key = |key: &str| format!("entity.{name}.{key}");
+        if let Err(error) = entity.pipeline(name) {
+            fault(key("stages"), error.to_string());
+        }
+        if entity.batch == 0 {
+            fault(key("batch"), "must be 1 or more".to_owned());
+        }
+        if entity.poll_interval < Duration::from_millis(1) {
+            fault(key("poll_interval"), "must be a millisecond or more".to_owned());
+        }
+        if let Some(stage) = entity.stage.keys().find(|stage| !entity.stages.contains(stage)) {
+            fault(
+                key(&format!("stage.{stage}.service")),
+                format!("{stage} is none of entity.{name}.stages"),
+            );
+        }
+        for stage in &entity.stages {
+            let settings = entity.stage.get(stage).cloned().unwrap_or_default();
+            let key = |name: &str| key(&format!("stage.{stage}.{name}"));
+            if !config.service.contains_key(&settings.service) {
+                let known: Vec<&str> = config.service.keys().map(String::as_str).collect();
+                let message = format!(
+                    "must name a service; there {}",
+                    match known.is_empty() {
+                        true => "is none: make a section [service.NAME]".to_owned(),
+                        false => format!("are: {}", known.join(", ")),
+                    }
+                );
+                fault(key("service"), message);
+            }
+            if let Some(Err(error)) = settings.body.as_deref().map(BodyTemplate::new) {
+                fault(key("body"), error.to_string());
+            }
+            for (name, value) in [
+                ("stuck_timeout", settings.stuck_timeout),
+                ("poll_interval", settings.poll_interval),
+            ] {
+                if value < Duration::from_millis(1) {
+                    fault(key(name), "must be a millisecond or more".to_owned());
+                }
+            }
+        }
+    }
+    let is_entity_node = config.node.roles.contains(&Role::Entity);
+    if is_entity_node && config.node.roles.len() > 1 {
+        fault(
+            "node.roles".to_owned(),
+            "a node with the role entity has no other".to_owned(),
+        );
+    }
+    for name in &config.node.entities {
+        if !config.entity.contains_key(name) {
+            fault(
+                "node.entities".to_owned(),
+                format!("there is no section [entity.{name}]"),
+            );
+        }
+    }
+    if is_entity_node && config.entity.is_empty() {
+        let message = "the role entity needs a section [entity.NAME], see docs/entities.md";
+        fault("node.roles".to_owned(), message.to_owned());
+    }
+    let beyond = config.webhook.listen.filter(|listen| !listen.ip().is_loopback());
+    if let Some(listen) = beyond {
+        let needs = |what: &str| format!("{listen} can be reached from other machines: that needs {what}");
+        if !config.webhook.public {
+            let what = "webhook.public = true, and a proxy with TLS in front of it";
+            fault("webhook.listen".to_owned(), needs(what));
+        }
+        if !has_secret {
+            fault(
+                "webhook.listen".to_owned(),
+                needs("a secret that signs what comes in: WEBHOOK_SECRET or webhook.secret_file"),
+            );
+        }
+    }
+    faults
+}

@@ -1,0 +1,127 @@
+//! The role entity: hands rows of users' tables to services, stage by stage. It dials no other node and remembers nothing: all state is in
+//! the tables, and as many such nodes may run as one likes.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use async_trait::async_trait;
+use futures::future::join_all;
+use parkhang_actors::entity::{Entities, EntityOptions, StageService};
+use parkhang_core::domain::StageName;
+use parkhang_service::{BodyTemplate, JobsClient, Transport};
+use parkhang_state::PostgresStore;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use super::probes::answers;
+use super::readiness::ReadinessReporter;
+use super::stop::ShutdownSignals;
+use super::webhook;
+use crate::config::{ConfiguredEntity, Loaded};
+use crate::database::database;
+use crate::http::{Probe, Readiness};
+
+/// Runs the role until the process is stopped. What is being submitted then gets its answer first.
+///
+/// # Errors
+///
+/// If the database cannot be reached, or a table is not fit for its pipeline.
+pub async fn run(loaded: &Loaded, mut readiness: ReadinessReporter) -> Result<ExitCode> {
+    let mut stop = ShutdownSignals::listen()?;
+    let database = database(loaded).await?;
+    let entities = Arc::new(open_all(loaded, &database.store).await?);
+    let webhook = webhook::serve(loaded, &database.store, entities.clone()).await?;
+    readiness.window.probe(Arc::new(DatabaseProbe {
+        store: database.store.clone(),
+        entities: entities.iter().map(|entity| entity.name().to_owned()).collect(),
+    }));
+    let address = webhook
+        .as_ref()
+        .map(|webhook| format!(" webhook={}", webhook.url()));
+    readiness.ready(&format!("entity{}", address.unwrap_or_default()))?;
+
+    let ending = CancellationToken::new();
+    let work = join_all(entities.iter().map(|entity| entity.run(&ending)));
+    tokio::pin!(work);
+    tokio::select! {
+        () = stop.next() => {}
+        _ = &mut work => bail!("the workers ended"),
+    }
+    readiness.stopping();
+    ending.cancel();
+    let deadline = loaded.config.node.drain_deadline;
+    info!(?deadline, "stopping when what is being submitted has its answer");
+    tokio::select! {
+        _ = &mut work => info!("all submits are recorded"),
+        () = tokio::time::sleep(deadline) => warn!("some submits have no answer; their rows count as stuck later"),
+        () = stop.next() => warn!("stopped at once; rows that were being submitted count as stuck later"),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn open_all(loaded: &Loaded, store: &PostgresStore) -> Result<Vec<Arc<Entities>>> {
+    let transport = Transport::new()?;
+    let named = &loaded.config.node.entities;
+    let mut entities = Vec::new();
+    for (name, entity) in &loaded.config.entity {
+        if named.is_empty() || named.contains(name) {
+            let opened = open(loaded, store, &transport, name, entity).await;
+            entities.push(Arc::new(opened.with_context(|| format!("entity.{name}"))?));
+        }
+    }
+    Ok(entities)
+}
+
+async fn open(
+    loaded: &Loaded,
+    store: &PostgresStore,
+    transport: &Transport,
+    name: &str,
+    entity: &ConfiguredEntity,
+) -> Result<Entities> {
+    let table = store.entities(Arc::new(entity.pipeline(name)?)).await?;
+    let mut services = BTreeMap::new();
+    for stage in &entity.stages {
+        let settings = entity.stage.get(stage).cloned().unwrap_or_default();
+        let service = loaded.config.service.get(&settings.service);
+        let service = service.with_context(|| format!("stage.{stage}.service names no service"))?;
+        let token = loaded.secrets.tokens.get(&settings.service);
+        let token = token.map(|token| token.text.clone());
+        let stage_service = StageService {
+            client: JobsClient::new(service.settings(token), transport.clone())?,
+            name: settings.service,
+            template: settings.body.as_deref().map(BodyTemplate::new).transpose()?,
+            max_body: service.max_body(),
+            poll_interval: settings.poll_interval,
+            has_webhook: service.webhook,
+        };
+        services.insert(StageName::new(stage.as_str())?, stage_service);
+    }
+    let options = EntityOptions {
+        batch: entity.batch,
+        poll_interval: entity.poll_interval,
+        webhook_url: loaded.config.webhook.url.clone(),
+    };
+    Ok(Entities::new(table, options, services)?)
+}
+
+/// Readiness of the role: the database answers.
+#[derive(Debug)]
+struct DatabaseProbe {
+    store: PostgresStore,
+    entities: Vec<String>,
+}
+
+#[async_trait]
+impl Probe for DatabaseProbe {
+    async fn readiness(&self) -> Readiness {
+        let reason = (!answers(&self.store).await).then_some("the database does not answer");
+        Readiness {
+            ready: reason.is_none(),
+            details: json!({ "role": "entity", "entities": self.entities, "reason": reason }),
+        }
+    }
+}

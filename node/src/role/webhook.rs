@@ -1,0 +1,178 @@
+//! Interface of the role entity: `POST /job-complete`, by which services tell of the end of their jobs.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::Result;
+use axum::Router;
+use axum::body::{Body, Bytes, to_bytes};
+use axum::http::{HeaderMap, Request, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use chrono::Utc;
+use parkhang_actors::entity::{Entities, Heard, JobMessage};
+use parkhang_service::webhook::{SIGNATURE, SignatureError, TIMESTAMP, verify};
+use parkhang_state::{AuditEntry, PostgresStore};
+use secrecy::SecretString;
+use serde_json::{Value, json};
+use tokio::time::{Instant, timeout};
+use tracing::warn;
+
+use crate::config::Loaded;
+use crate::http::{HttpListener, Shares, Site};
+
+const PATH: &str = "/job-complete";
+/// Limits on connections. All services may come through one proxy.
+const SHARES: Shares = Shares {
+    all: 256,
+    per_address: 256,
+    unauthenticated: 256,
+    // Nobody presents a token here, so no connection is ever counted for a caller.
+    per_caller: 0,
+};
+/// Longest time from the end of a request's head to the end of its body.
+const BODY_LIMIT: Duration = Duration::from_secs(30);
+/// Pause between two entries of the audit log, so that nobody without the secret can fill the database.
+const BETWEEN_ENTRIES: Duration = Duration::from_secs(10);
+
+#[derive(Debug)]
+struct Webhook {
+    entities: Arc<Vec<Arc<Entities>>>,
+    store: PostgresStore,
+    secret: Option<SecretString>,
+    /// Field with the id of the row, by entity.
+    id_fields: Vec<Option<String>>,
+    max_body: usize,
+    /// Refusals since the last entry of the audit log, and its time.
+    refused: Mutex<(u64, Option<Instant>)>,
+}
+
+/// Starts listening where the configuration says; `None` if it says nowhere.
+///
+/// # Errors
+///
+/// If the address cannot be bound.
+pub async fn serve(
+    loaded: &Loaded,
+    store: &PostgresStore,
+    entities: Arc<Vec<Arc<Entities>>>,
+) -> Result<Option<HttpListener>> {
+    let Some(address) = loaded.config.webhook.listen else {
+        return Ok(None);
+    };
+    let secret = loaded.secrets.webhook.as_ref().map(|secret| secret.text.clone());
+    if secret.is_none() {
+        warn!("webhooks are not signed: set WEBHOOK_SECRET or webhook.secret_file");
+    }
+    let of = |entity: &Entities| loaded.config.entity.get(entity.name());
+    let id_field = |entity: &Entities| of(entity).and_then(|entity| entity.id_field.clone());
+    let sizes = loaded.config.service.values().map(|service| service.max_body());
+    let webhook = Arc::new(Webhook {
+        id_fields: entities.iter().map(|entity| id_field(entity)).collect(),
+        max_body: sizes.max().unwrap_or_default(),
+        refused: Mutex::default(),
+        store: store.clone(),
+        entities,
+        secret,
+    });
+    let router = Router::new().route(
+        PATH,
+        post(move |request: Request<Body>| async move { webhook.answer(request).await }),
+    );
+    let site = Site {
+        router,
+        shares: SHARES,
+        recognise: Arc::new(|_| None),
+        tls: None,
+    };
+    Ok(Some(HttpListener::serve(address, "webhook.listen", site).await?))
+}
+
+impl Webhook {
+    async fn answer(&self, request: Request<Body>) -> Response {
+        let (head, body) = request.into_parts();
+        let body = match timeout(BODY_LIMIT, to_bytes(body, self.max_body)).await {
+            Ok(Ok(body)) => body,
+            Ok(Err(_)) => {
+                return refusal(
+                    StatusCode::PAYLOAD_TOO_LARGE,
+                    "the body is too long, or broke off",
+                );
+            }
+            Err(_) => return refusal(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time"),
+        };
+        if let Err(error) = self.verify(&head.headers, &body) {
+            self.write_down(error).await;
+            return refusal(StatusCode::UNAUTHORIZED, &error.to_string());
+        }
+        self.hear(&body).await
+    }
+
+    fn verify(&self, headers: &HeaderMap, body: &[u8]) -> Result<(), SignatureError> {
+        let Some(secret) = &self.secret else {
+            return Ok(());
+        };
+        let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        verify(secret, header(TIMESTAMP), header(SIGNATURE), body, Utc::now())
+    }
+
+    /// Tells the entities in turn, until one has the job.
+    async fn hear(&self, body: &Bytes) -> Response {
+        for (entity, id_field) in self.entities.iter().zip(&self.id_fields) {
+            let message = match JobMessage::read(body, id_field.as_deref()) {
+                Ok(message) => message,
+                Err(error) => return refusal(StatusCode::UNPROCESSABLE_ENTITY, &error.to_string()),
+            };
+            match entity.hear(&message).await {
+                Ok(Heard::Processed) => return answer(StatusCode::OK, &json!({ "status": "processed" })),
+                Ok(Heard::UnknownJob) => {}
+                Err(error) => {
+                    warn!(%error, "a webhook cannot be carried out now");
+                    let message = "the database does not answer; send it again";
+                    return refusal(StatusCode::SERVICE_UNAVAILABLE, message);
+                }
+            }
+        }
+        refusal(StatusCode::NOT_FOUND, "no row has such a job")
+    }
+
+    /// Writes into the audit log that somebody without the secret was refused.
+    async fn write_down(&self, error: SignatureError) {
+        let Some(refused) = self.due() else { return };
+        let now = Utc::now();
+        let entry = AuditEntry {
+            at: now,
+            done_at: Some(now),
+            who: "webhook".to_owned(),
+            via: "http".to_owned(),
+            command: "job-complete".to_owned(),
+            arguments: json!({ "refused": refused }),
+            refusal: Some(error.to_string()),
+        };
+        warn!(refused, %error, "webhooks without the right signature were refused");
+        if let Err(error) = self.store.record_audit(&entry).await {
+            warn!(%error, "cannot write down that a webhook was refused");
+        }
+    }
+
+    /// Counts a refusal; returns the number since the last entry if another one is due.
+    fn due(&self) -> Option<u64> {
+        // A count and a time cannot be left half changed.
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        refused.0 += 1;
+        let is_due = refused.1.is_none_or(|last| last.elapsed() >= BETWEEN_ENTRIES);
+        is_due.then(|| std::mem::replace(&mut *refused, (0, Some(Instant::now()))).0)
+    }
+}
+
+fn refusal(status: StatusCode, message: &str) -> Response {
+    answer(status, &json!({ "status": "refused", "message": message }))
+}
+
+fn answer(status: StatusCode, value: &Value) -> Response {
+    let headers = [
+        ("content-type", "application/json"),
+        ("cache-control", "no-store"),
+    ];
+    (status, headers, value.to_string()).into_response()
+}
