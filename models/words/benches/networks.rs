@@ -1,6 +1,6 @@
 //! Time of one call of each network for print on one thread of the processor.
 //!
-//! With the arguments `detector|recognizer|orientation TIMES` it calls one of them so often and says nothing, for
+//! With the arguments `detector|recognizer|orientation TIMES full|int8` it calls one of them so often and says nothing, for
 //! `compare_with_onnxruntime.py`, which counts the time of the processor.
 
 #![expect(clippy::expect_used, reason = "a bench has nobody to report an error to")]
@@ -10,7 +10,7 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 
 use criterion::{Criterion, criterion_group};
-use parkhang_kernels::device::{ComputeDevice, DeviceSpec};
+use parkhang_kernels::device::{ComputeDevice, DeviceSpec, Precision};
 use parkhang_words::inference::ImageBatch;
 use parkhang_words::{PrintModels, load};
 
@@ -48,9 +48,16 @@ const CALLS: [(&str, Call); 3] = [
     ("orientation", Networks::orient),
 ];
 
+/// Precisions by name.
+const PRECISIONS: [(Precision, &str); 2] = [(Precision::Full, "full"), (Precision::Int8, "int8")];
+
 impl Networks {
-    fn load() -> Self {
-        let device = ComputeDevice::open(&DeviceSpec::cpu(NonZeroUsize::MIN)).expect("a processor");
+    fn load(precision: Precision) -> Self {
+        let spec = DeviceSpec {
+            precision,
+            ..DeviceSpec::cpu(NonZeroUsize::MIN)
+        };
+        let device = ComputeDevice::open(&spec).expect("a processor");
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../weights/print");
         Self {
             models: load(&folder, &device).expect("the models of the repository"),
@@ -77,9 +84,13 @@ impl Networks {
 }
 
 fn networks(criterion: &mut Criterion) {
-    let networks = Networks::load();
-    for (name, call) in CALLS {
-        criterion.bench_function(name, |bencher| bencher.iter(|| call(&networks)));
+    for (precision, named) in PRECISIONS {
+        let networks = Networks::load(precision);
+        for (name, call) in CALLS {
+            criterion.bench_function(&format!("{name}, {named}"), |bencher| {
+                bencher.iter(|| call(&networks))
+            });
+        }
     }
 }
 
@@ -90,8 +101,10 @@ fn main() {
     let asked = CALLS
         .iter()
         .find(|(name, _)| arguments.first().is_some_and(|argument| argument == name));
-    if let (Some((_, call)), Some(times)) = (asked, arguments.get(1)) {
-        let networks = Networks::load();
+    if let (Some((_, call)), [_, times, named]) = (asked, &*arguments) {
+        let precision = PRECISIONS.iter().find(|(_, name)| name == named);
+        let (precision, _) = precision.expect("a precision");
+        let networks = Networks::load(*precision);
         for _ in 0..times.parse::<u32>().expect("a number of calls") {
             call(&networks);
         }
