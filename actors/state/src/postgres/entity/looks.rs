@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use parkhang_core::domain::{EntityStatus, StageName};
-use sqlx::postgres::types::PgInterval;
 use sqlx::{AssertSqlSafe, Row};
 
 use super::columns::quoted;
@@ -64,11 +63,7 @@ impl EntityTable {
             id_type = self.id_type,
         );
         let rows = sqlx::query(AssertSqlSafe(statement))
-            .bind(PgInterval {
-                months: 0,
-                days: 0,
-                microseconds: i64::try_from(age.as_micros()).unwrap_or(i64::MAX),
-            })
+            .bind(Self::interval(age))
             .bind(after.map(|job| job.started_at))
             .bind(after.map(|job| job.id.as_str()))
             .bind(i64::from(limit))

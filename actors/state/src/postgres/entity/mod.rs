@@ -15,9 +15,11 @@ mod steps;
 mod tests;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use parkhang_core::domain::{EntityPipeline, StageName};
 use sqlx::postgres::PgPool;
+use sqlx::postgres::types::PgInterval;
 
 use self::columns::{Columns, quoted, table_of};
 use super::PostgresStore;
@@ -100,6 +102,15 @@ impl EntityTable {
 
     fn columns(stage: &StageName) -> Columns {
         Columns::of(stage)
+    }
+
+    /// A time as the database counts it.
+    fn interval(time: Duration) -> PgInterval {
+        PgInterval {
+            months: 0,
+            days: 0,
+            microseconds: i64::try_from(time.as_micros()).unwrap_or(i64::MAX),
+        }
     }
 
     /// Condition on the id of a row, which is the parameter of this number.

@@ -3,7 +3,6 @@
 use parkhang_core::domain::{EntityStage, EntityStatus, StageName};
 use parkhang_core::policy::entity::EntityEvent;
 use sqlx::AssertSqlSafe;
-use sqlx::postgres::types::PgInterval;
 
 use super::columns::quoted;
 use super::{EntityOutcome, EntityTable, Finding, ID};
@@ -87,15 +86,10 @@ impl EntityTable {
             started_at = columns.started_at,
         );
         let timeout = stage.limits.stuck_timeout;
-        let interval = PgInterval {
-            months: 0,
-            days: 0,
-            microseconds: i64::try_from(timeout.as_micros()).unwrap_or(i64::MAX),
-        };
         let mut reset = StuckEntities::default();
         loop {
             let ids: Vec<String> = sqlx::query_scalar(AssertSqlSafe(statement.clone()))
-                .bind(&interval)
+                .bind(Self::interval(timeout))
                 .bind(BATCH)
                 .fetch_all(&self.pool)
                 .await?;
