@@ -262,8 +262,10 @@ pub fn advice(reason: &Reason, job: &JobKey, stages: &StageTable) -> Option<Stri
             format!("`node job pause {job}` and `node job update {job} models={stage}=NAME` choose one")
         }
         Reason::Limit { key, .. } => format!("node job limits {job} {key}=N, where 0 is no limit"),
-        Reason::NoSlot { .. } => {
-            "it comes up when a slot is free; more nodes or more node.slots make that sooner".to_owned()
+        Reason::NoSlot { stage, .. } => {
+            let hardware = stages.hardware_of(stage);
+            let more = hardware.map_or(String::new(), |hardware| format!(" or a greater node.slots.{}", hardware.as_str()));
+            format!("it comes up when a slot is free; more nodes{more} make that sooner")
         }
         Reason::Received { .. } => {
             "it is leased in a moment, or, where its holder has died, visible again after source.sqs.visibility"

@@ -222,3 +222,15 @@ fn what_is_missing_is_told_of_a_volume_as_of_its_job() {
         assert_eq!(told_of(&job, &waiting, has_leader, nodes), [line]);
     }
 }
+
+#[test]
+fn more_slots_are_advised_by_the_key_for_the_hardware_of_the_stage() {
+    let advice = |stage: &str| {
+        let stage = stage.parse().unwrap();
+        let reason = Reason::NoSlot { stage, slots: 1 };
+        advice(&reason, &"press".parse().unwrap(), &StageTable::built_in()).unwrap()
+    };
+    assert!(advice("ocr").contains(" node.slots.gpu "));
+    assert!(advice("reduce").contains(" node.slots.cpu "));
+    assert!(!advice("of_another_build").contains("node.slots"));
+}

@@ -8,7 +8,7 @@ use parkhang_state::StateStore;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{TaskLine, find};
+use super::{State, TaskLine, find};
 use crate::admin::actors::PageInHand;
 use crate::admin::command::{Access, Answer, Command, Verb};
 use crate::admin::text::{away, table};
@@ -213,8 +213,8 @@ impl Answer for TaskDetails {
         let number = |count: i32| u64::try_from(count).unwrap_or(0);
         let tries = pluralize(number(task.attempts), "time");
         let mut text = format!("{}: {}, failed {tries}", task.volume, task.words);
-        // Losses are no failed tries, and the only reason of a volume that is set aside.
-        if task.interruptions > 0 {
+        // Losses are no failed tries. The error of a volume that was set aside for them counts the last one too.
+        if task.interruptions > 0 && task.state != State::Failed {
             let losses = pluralize(number(task.interruptions), "time");
             text.push_str(&format!(", lost its worker {losses} in a row"));
         }
@@ -294,6 +294,44 @@ mod tests {
         })
     }
 
+    fn line(state: State, interruptions: i32) -> TaskLine {
+        TaskLine {
+            volume: "W1-I1".to_owned(),
+            task: 1,
+            state,
+            words: state.as_str().to_owned(),
+            stage: None,
+            attempts: 0,
+            interruptions,
+            worker: None,
+            error: None,
+            started_at: None,
+            done_at: None,
+        }
+    }
+
+    #[test]
+    fn losses_are_counted_once() {
+        let heading = |state| {
+            let details = TaskDetails {
+                task: line(state, 4),
+                category: None,
+                item: None,
+                not_before: None,
+                runs: Vec::new(),
+                results: None,
+                at_work: Vec::new(),
+            };
+            details.text().lines().next().map(str::to_owned)
+        };
+        let waiting = "W1-I1: waiting, failed 0 times, lost its worker 4 times in a row";
+        assert_eq!(heading(State::Waiting).as_deref(), Some(waiting));
+        assert_eq!(
+            heading(State::Failed).as_deref(),
+            Some("W1-I1: failed, failed 0 times")
+        );
+    }
+
     #[test]
     fn a_run_says_which_pages_it_kept_and_the_volume_what_it_was_read_with_last() {
         let first = run("ocr", 0, json!({ "read": 6, "skipped": 0, "models": ["old"] }));
@@ -303,21 +341,8 @@ mod tests {
         let reduce = run("reduce", 0, json!({ "lines": 9 }));
         let pages = [&first, &again, &kept, &with_failed_pages, &reduce].map(Run::pages);
         assert_eq!(pages, ["6", "2, 4 kept", "6 kept", "2, 1 failed", ""]);
-        let task = TaskLine {
-            volume: "W1-I1".to_owned(),
-            task: 1,
-            state: super::super::State::Done,
-            words: "done".to_owned(),
-            stage: None,
-            attempts: 0,
-            interruptions: 0,
-            worker: None,
-            error: None,
-            started_at: None,
-            done_at: None,
-        };
         let details = TaskDetails {
-            task,
+            task: line(State::Done, 0),
             category: None,
             item: None,
             not_before: None,
