@@ -114,6 +114,11 @@ pub trait StageLogic: Send + Sync + fmt::Debug {
 
     /// Runs the stage over one volume. Running it twice, or again after a kill, gives the same artifacts.
     async fn run(&self, context: StageContext) -> StageVerdict;
+
+    /// Removes what nobody needs of a run that was killed because its lease was lost. Another run may be at the volume, or have ended.
+    async fn abandon(&self, assignment: Assignment) {
+        let _ = assignment;
+    }
 }
 
 /// The keys that a stage's result depends on, with the generation of algorithms where it is not the default one: results made

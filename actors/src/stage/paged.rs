@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use async_trait::async_trait;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
+use tracing::warn;
 
 use super::checkpoint::Checkpoints;
 use super::fetch_ahead::FetchAhead;
@@ -15,7 +16,7 @@ use super::ledger::Ledger;
 use super::manifests::ManifestFolder;
 use super::page_events::PageEvents;
 use super::page_stage::{PageStage, PlannedPage, VolumeRun};
-use super::publish::{drop_parts, note_fingerprint, publish};
+use super::publish::{drop_parts, drop_superseded_parts, note_fingerprint, publish};
 use super::table::StageDefinition;
 use super::{StageContext, StageLogic};
 use crate::runner::{
@@ -59,11 +60,7 @@ impl<S: PageStage> StageLogic for PagedStage<S> {
     }
 
     async fn preview(&self, assignment: Assignment) -> Result<Option<Vec<ItemPreview>>, StageError> {
-        let run = self.begin(StageContext {
-            assignment,
-            drain: CancellationToken::new(),
-            progress: RunProgress::default(),
-        });
+        let run = self.begin(beside(assignment));
         let VolumePlan { plan, pages, .. } = self.plan(&run).await?;
         let ledger = Ledger::load::<S>(&run).await?;
         let options = self.options(&run);
@@ -84,6 +81,22 @@ impl<S: PageStage> StageLogic for PagedStage<S> {
         };
         progress.ended(state);
         verdict
+    }
+
+    async fn abandon(&self, assignment: Assignment) {
+        let run = self.begin(beside(assignment));
+        if let Err(error) = drop_superseded_parts::<S::Row>(&run).await {
+            warn!(%error, "checkpoints stay that nobody needs");
+        }
+    }
+}
+
+/// Context of what is done about a volume outside a run.
+fn beside(assignment: Assignment) -> StageContext {
+    StageContext {
+        assignment,
+        drain: CancellationToken::new(),
+        progress: RunProgress::default(),
     }
 }
 
@@ -124,6 +137,7 @@ impl<S: PageStage> PagedStage<S> {
             // The next run of the stage, maybe on another node, goes on from the parts.
             if ending.keeps_pages {
                 checkpoints.save_part().await?;
+                drop_superseded_parts::<S::Row>(&run).await?;
             }
             return Ok(ending.verdict);
         }

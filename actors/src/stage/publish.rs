@@ -8,7 +8,7 @@ use super::checkpoint::Finished;
 use super::page_stage::VolumeRun;
 use parkhang_core::domain::StageError;
 use parkhang_core::failpoint::Failpoint;
-use parkhang_store::artifact::{ArtifactRow, Provenance, write_table};
+use parkhang_store::artifact::{ArtifactRow, Provenance, read_table, write_table};
 
 /// Parts that are deleted at once.
 const DELETIONS: usize = 16;
@@ -68,6 +68,40 @@ pub(super) async fn note_fingerprint<R: ArtifactRow>(
         .put(&key, Bytes::from(noted.to_string()))
         .await
         .map_err(|error| run.storage_error(&error))
+}
+
+/// Deletes the checkpoints whose pages the final table has. A node that was frozen goes on with a stage that it has lost: another one may
+/// have published it and deleted the checkpoints meanwhile, and no run of the stage would follow that takes over what is written then. To
+/// be called after the last checkpoint of a run, so that either this or the run that publishes sees it.
+///
+/// # Errors
+///
+/// When some are still there.
+pub(super) async fn drop_superseded_parts<R: ArtifactRow>(run: &VolumeRun) -> Result<(), StageError> {
+    let storage_error = |error| run.storage_error(&error);
+    let store = run.store.as_ref();
+    let parts = store
+        .list(&run.layout.parts_folder(&run.stage))
+        .await
+        .map_err(storage_error)?;
+    if parts.is_empty() {
+        return Ok(());
+    }
+    // Where the table is absent or damaged, the next run goes on from the parts.
+    let Ok(table) = read_table::<R>(store, &run.table::<R>()).await else {
+        return Ok(());
+    };
+    let published = table.provenance.pages;
+    for (part, _) in parts {
+        let Ok(saved) = read_table::<R>(store, &part).await else {
+            continue;
+        };
+        let mut pages = saved.provenance.pages.iter();
+        if pages.all(|(page, fingerprint)| published.get(page) == Some(fingerprint)) {
+            store.delete(&part).await.map_err(storage_error)?;
+        }
+    }
+    Ok(())
 }
 
 /// Deletes the checkpoints. To be called once the final table is there, also if an earlier run wrote it and died before this

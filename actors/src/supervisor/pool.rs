@@ -24,8 +24,7 @@ use crate::orchestrator::{Executor, Unreachable};
 use crate::stage::{StageContext, StageLogic};
 use crate::telemetry::{Followed, ProgressBoard, StageEnded, StageStarted, slots_in_use, stage_span};
 use parkhang_core::domain::{
-    AssignReply, Assignment, Fence, JobKey, LeaseReport, PoolInfo, RenewalReply, StageVerdict, VolumeId,
-    WorkerId,
+    AssignReply, Assignment, Fence, LeaseReport, PoolInfo, RenewalReply, StageVerdict, WorkerId,
 };
 use parkhang_core::failpoint::Failpoint;
 
@@ -149,8 +148,7 @@ pub(super) enum Drained {
 /// A lease that the pool holds: from its acceptance until its end is recorded.
 struct Slot {
     worker: ActorRef<WorkerMsg>,
-    job: JobKey,
-    volume: VolumeId,
+    assignment: Assignment,
     followed: Followed,
     span: Span,
     started: Instant,
@@ -252,7 +250,7 @@ impl Actor for StagePool {
             }
             PoolMsg::Recorded(fence) => {
                 if let Some(slot) = state.slots.remove(&fence) {
-                    Failpoint::ReportAnswered.hit_in(&slot.volume, &fence.stage);
+                    Failpoint::ReportAnswered.hit_in(&slot.assignment.volume, &fence.stage);
                 }
             }
             PoolMsg::Unrecorded(report) => {
@@ -325,7 +323,8 @@ impl Actor for StagePool {
 impl Slot {
     /// Name of the actor of this lease on its node.
     fn name(&self, fence: &Fence) -> String {
-        format!("{}/{}/{}", fence.stage, self.job, self.volume)
+        let Assignment { job, volume, .. } = &self.assignment;
+        format!("{}/{job}/{volume}", fence.stage)
     }
 
     fn ended(&mut self, fence: &Fence, verdict: Option<&StageVerdict>) {
@@ -391,8 +390,7 @@ impl PoolState {
         assignment: Assignment,
         myself: &ActorRef<PoolMsg>,
     ) -> Result<AssignReply, ActorProcessingErr> {
-        let (fence, volume) = (assignment.fence.clone(), assignment.volume.clone());
-        let job = assignment.job.clone();
+        let fence = assignment.fence.clone();
         // An offer may be repeated whose answer was lost.
         if self.slots.contains_key(&fence) {
             return Ok(AssignReply::Accepted);
@@ -413,7 +411,7 @@ impl PoolState {
         let drain = CancellationToken::new();
         let followed = self.arguments.progress.follow(&assignment);
         let context = StageContext {
-            assignment,
+            assignment: assignment.clone(),
             drain: drain.clone(),
             progress: followed.progress().clone(),
         };
@@ -427,8 +425,7 @@ impl PoolState {
         let (worker, _) = Actor::spawn_linked(None, StageWorker, arguments, myself.get_cell()).await?;
         let slot = Slot {
             worker,
-            job,
-            volume,
+            assignment,
             followed,
             span,
             started: Instant::now(),
@@ -436,7 +433,7 @@ impl PoolState {
             drain,
             phase: Phase::Running,
         };
-        Failpoint::AssignAccepted.hit_in(&slot.volume, &fence.stage);
+        Failpoint::AssignAccepted.hit_in(&slot.assignment.volume, &fence.stage);
         self.slots.insert(fence, slot);
         Ok(AssignReply::Accepted)
     }

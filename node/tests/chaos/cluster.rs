@@ -334,7 +334,7 @@ impl Cluster {
     }
 
     /// Everybody leaves in order: a node that does not get rid of its work holds a slot that leaked.
-    pub(crate) async fn leave(mut self) {
+    pub(crate) async fn leave(&mut self) {
         let workers = self.workers.iter_mut().map(|worker| &mut worker.process);
         let orchestrators = self.orchestrators.iter_mut().map(|place| &mut place.process);
         for process in workers.chain(orchestrators).filter_map(Option::as_mut) {

@@ -38,8 +38,8 @@ impl PoolState {
                 parent: Some(stage.to_string()),
                 since: Some(slot.since),
                 work: Some(ActorWork {
-                    job: slot.job.clone(),
-                    volume: slot.volume.clone(),
+                    job: slot.assignment.job.clone(),
+                    volume: slot.assignment.volume.clone(),
                     attempt: fence.attempt,
                     generation: fence.generation,
                     pages: progress.map(|progress| progress.pages),

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use ractor::ActorRef;
-use tracing::{info, warn};
+use tracing::{Instrument, info, warn};
 
-use super::{PoolMsg, PoolState};
+use super::{PoolMsg, PoolState, Slot};
 use crate::supervisor::ControlPlane;
 use parkhang_core::domain::{LeaseRenewal, LeaseReport, RenewalReply, ReportReply};
 
@@ -20,7 +20,7 @@ impl PoolState {
             .iter()
             .map(|(fence, slot)| LeaseRenewal {
                 fence: fence.clone(),
-                volume: slot.volume.clone(),
+                volume: slot.assignment.volume.clone(),
                 progress: slot.followed.progress().now(),
             })
             .collect();
@@ -39,7 +39,19 @@ impl PoolState {
             // Killed and not drained: another worker may be at the volume, and whatever this one reports would be fenced.
             if let Some(slot) = self.slots.remove(&fence) {
                 slot.span.in_scope(|| warn!("lease lost; stopping its worker"));
-                slot.worker.kill();
+                let Slot {
+                    worker,
+                    assignment,
+                    span,
+                    ..
+                } = slot;
+                let logic = self.arguments.logic.clone();
+                let abandoned = async move {
+                    // A worker that has just ended by itself has left as much behind.
+                    let _ = worker.kill_and_wait(None).await;
+                    logic.abandon(assignment).await;
+                };
+                tokio::spawn(abandoned.instrument(span));
             }
         }
         for fence in renewal.cancelled {
