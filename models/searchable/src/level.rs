@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn a_skewed_line_stays_skewed() {
         let words: Vec<[f64; 4]> = (0..8)
-            .map(|word| f64::from(word))
+            .map(f64::from)
             .map(|word| [40.0 * word, 2.0 * word, 40.0 * word + 30.0, 2.0 * word + 10.0])
             .collect();
         for (word, levelled) in words.iter().zip(levelled(&words)) {
