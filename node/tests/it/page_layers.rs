@@ -56,7 +56,9 @@ fn layers(folder: &Path) -> PathBuf {
             ([left, upper, right, lower], line)
         })
         .collect();
-    let place = folder.join("layers.pdf");
+    // The volume is named after the folder, too.
+    std::fs::create_dir(folder.join("pdf")).unwrap();
+    let place = folder.join("pdf/layers.pdf");
     let file = std::fs::File::create(&place).unwrap();
     let mut book = PictureBook::new(file, &BookInfo::default()).unwrap();
     let right: Vec<&str> = truth.iter().map(|(text, _)| text.as_str()).collect();

@@ -168,12 +168,12 @@ mod tests {
             "Income and costs",
             "གང་གིས་རྟེན་ཅིང་འབྲེལ་བར་འབྱུང",
             "The auditors have",
-            "agreed to all of it",
+            "agreed to all of this",
         ]);
         let lines = chosen(&layer, |letter| letter.is_ascii_alphanumeric());
         assert_eq!(
             texts(&lines),
-            ["annualreport2023", "incomeofthegroup", "agreedtoallofit"],
+            ["annualreport2023", "incomeofthegroup", "agreedtoallofthis"],
             "Tibetan is not known, and a number of a page is no line"
         );
         assert_eq!(lines[1].bounds, [0.0, 36.0, 39.0, 46.0]);

@@ -56,10 +56,12 @@ async fn a_body_that_never_comes_whole_is_an_error() {
 #[tokio::test]
 async fn the_body_of_an_object_that_is_too_large_is_not_fetched() {
     let endpoint = Endpoint::start().await;
-    let store = store_at(&endpoint).await;
+    let store = connect(impatient(&endpoint), SECRET_KEY).await;
     store.put(&key("page"), noise(300_000)).await.unwrap();
-    // Whoever takes in the body finds it cut off.
-    endpoint.faults.plan(Method::GET, "page", 99, Fault::CutBody(0));
+    // A reader of the body waits for its end, and asks again.
+    endpoint
+        .faults
+        .plan(Method::GET, "page", 99, Fault::StallBody(150_000));
     let error = store.get_within(&key("page"), 299_999).await.unwrap_err();
     let too_large = matches!(
         error,
