@@ -148,6 +148,7 @@ fn page_text_row(i: i32) -> PageTextRow {
         score: i as f32 / 300.0,
         reason: "the letters are shuffled".to_owned(),
         words: (0..i % 5).map(word).collect(),
+        picture_share: (i % 3 > 0).then_some(0.5),
     }
 }
 
@@ -166,6 +167,7 @@ fn word_row(i: i32) -> WordRow {
         line: i / 7,
         source: WordSource::ALL[i as usize % 2],
         engine: if i % 2 == 0 { "" } else { "parkhang" }.to_owned(),
+        contradicted: (i % 3 > 0).then_some(i % 3 > 1),
     }
 }
 

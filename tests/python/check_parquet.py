@@ -92,6 +92,7 @@ TABLES = {
         ("score", FLOAT),
         ("reason", STRING),
         ("words", pyarrow.list_(LAYER_WORD)),
+        ("picture_share", FLOAT),
     ],
     "words": [
         ("image_name", STRING),
@@ -107,6 +108,7 @@ TABLES = {
         ("line", INT),
         ("source", STRING),
         ("engine", STRING),
+        ("contradicted", BOOL),
     ],
     "errors": [
         ("image_name", STRING),

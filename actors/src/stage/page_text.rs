@@ -68,7 +68,7 @@ impl PageStage for PageText {
     type Fetched = Scan;
     type Row = PageTextRow;
 
-    const VERSION: u32 = 1;
+    const VERSION: u32 = 2;
 
     fn image_name(row: &PageTextRow) -> &str {
         &row.image_name
@@ -108,6 +108,7 @@ impl PageStage for PageText {
             score: 0.0,
             reason: String::new(),
             words: Vec::new(),
+            picture_share: None,
         };
         let row = super::compute(&self.cpu, run, move |_| fill(row, &scan)).await?;
         Ok(vec![row])
@@ -135,7 +136,11 @@ fn fill(row: PageTextRow, scan: &Scan) -> Result<PageTextRow, (ErrorCategory, St
         )
     })?;
     let TextOfPage {
-        size, words, verdict, ..
+        size,
+        words,
+        verdict,
+        picture_share,
+        ..
     } = text;
     Ok(PageTextRow {
         width: size.width,
@@ -156,6 +161,7 @@ fn fill(row: PageTextRow, scan: &Scan) -> Result<PageTextRow, (ErrorCategory, St
                 }
             })
             .collect(),
+        picture_share: Some(picture_share),
         ..row
     })
 }

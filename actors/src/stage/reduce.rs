@@ -1,6 +1,7 @@
 //! The stage `reduce`: sums up the Parquet files of a volume as its results in the database, whichever of the pipelines made them. It
 //! writes no artifact.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -103,7 +104,7 @@ impl Reduce {
             let errors = failed_pages(store, layout, &self.stages).await?;
             return Ok((
                 results_of_words(&pages, &words, errors.len()),
-                Some(broken(&pages)),
+                Some(broken(&pages, &words)),
             ));
         }
         let pages = read_table::<LineDetectionRow>(store, &layout.line_detection())
@@ -117,9 +118,13 @@ impl Reduce {
     }
 }
 
-/// Numbers of the pages whose pictures say what their text does not.
-fn broken(pages: &[PageTextRow]) -> Vec<i32> {
-    let broken = pages.iter().filter(|page| page.verdict.needs_reading());
+/// Numbers of the pages whose pictures say what their text does not, by the verdict on the text or by a look at the picture.
+fn broken(pages: &[PageTextRow], words: &[WordRow]) -> Vec<i32> {
+    let contradicted = words.iter().filter(|word| word.contradicted == Some(true));
+    let contradicted: BTreeSet<i32> = contradicted.map(|word| word.page_index).collect();
+    let broken = pages
+        .iter()
+        .filter(|page| page.verdict.needs_reading() || contradicted.contains(&page.page_index));
     broken.map(|page| page.page_index.saturating_add(1)).collect()
 }
 
@@ -188,6 +193,7 @@ mod tests {
             score: 1.0,
             reason: String::new(),
             words: Vec::new(),
+            picture_share: None,
         }
     }
 
@@ -206,6 +212,7 @@ mod tests {
             line,
             source: confidence.map_or(WordSource::TextLayer, |_| WordSource::Ocr),
             engine: String::new(),
+            contradicted: Some(false),
         }
     }
 
@@ -233,6 +240,11 @@ mod tests {
             (3, 3, 9, 1)
         );
         assert_eq!(results.confidence_mean, Some(0.75), "of words that were read");
-        assert_eq!(broken(&pages), [2, 3]);
+        assert_eq!(broken(&pages, &words), [2, 3]);
+        let contradicted = WordRow {
+            contradicted: Some(true),
+            ..word(1, 0, "be", Some(0.9))
+        };
+        assert_eq!(broken(&pages, &[contradicted]), [1, 2, 3]);
     }
 }

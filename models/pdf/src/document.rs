@@ -99,7 +99,7 @@ impl Document {
             let content = content::survey(page, limits, watch)?;
             let layer = text::layer(&content);
             let verdict = verdict::judge(page, &content, &layer);
-            Ok(PageText::of(layer, content.frame.size, verdict))
+            Ok(PageText::of(layer, &content, verdict))
         })
     }
 

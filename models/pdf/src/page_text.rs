@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::content::Content;
 use crate::geometry::PageSize;
 use crate::text::{Layer, Scripts, Word};
 use crate::verdict::Verdict;
@@ -16,12 +17,15 @@ pub struct PageText {
     pub scripts: Scripts,
     /// Turn of most of the text on the displayed page, clockwise: 0, 90, 180 or 270 degrees.
     pub content_rotation: u16,
+    /// Share of the page that its largest picture covers, 0 to 1.
+    pub picture_share: f32,
 }
 
 impl PageText {
-    pub(crate) fn of(layer: Layer, size: PageSize, verdict: Verdict) -> Self {
+    pub(crate) fn of(layer: Layer, content: &Content, verdict: Verdict) -> Self {
         Self {
-            size,
+            size: content.frame.size,
+            picture_share: content.picture_share() as f32,
             scripts: layer.scripts,
             content_rotation: layer.content_rotation,
             words: layer.words.into_iter().map(|found| found.word).collect(),

@@ -33,5 +33,5 @@ pub use models::{FOLDERS, PrintModels, is_print_models, load};
 pub use parkhang_kernels::device::ComputeDevice;
 pub use parkhang_models::weights::WeightsError;
 pub use quad::{Position, Quad};
-pub use read::{Line, Orienting, PageReading, ReadOptions, Word, read};
+pub use read::{Line, Orienting, PageReading, ReadOptions, Word, read, read_lines};
 pub use turn::Turn;

@@ -137,6 +137,18 @@ pub fn read(
     Ok(best)
 }
 
+/// Reads the lines that stand in these boxes of a page, all of their words, however unsure; `None` for a box that holds none.
+///
+/// # Errors
+/// [`InferenceError`] of the recogniser.
+pub fn read_lines(
+    page: &RgbImage,
+    boxes: &[Quad],
+    models: &PrintModels,
+) -> Result<Vec<Option<Line>>, InferenceError> {
+    recognize(page, boxes, models, 0.0)
+}
+
 /// The likeliest turn of a page, and the others with whether they are to be tried.
 type Turns = (Turn, Vec<(Turn, bool)>);
 
@@ -172,7 +184,9 @@ fn read_turned(
         (input.width as u32, input.height as u32),
         upright.dimensions(),
     );
-    let mut lines = recognize(upright, &boxes, models, options)?;
+    let boxes: Vec<Quad> = boxes.iter().map(|text| text.quad).collect();
+    let lines = recognize(upright, &boxes, models, options.min_confidence)?;
+    let mut lines: Vec<Line> = lines.into_iter().flatten().collect();
     let bounds: Vec<_> = lines.iter().map(|line| line.quad.bounds()).collect();
     let mut ordered = Vec::with_capacity(lines.len());
     for place in reading_order(&bounds) {
@@ -224,16 +238,16 @@ fn directions(quad: Quad) -> Vec<Quad> {
     directions
 }
 
-/// The lines that boxes hold, in the order of the boxes.
+/// The line that each box holds, if it holds one.
 fn recognize(
     page: &RgbImage,
-    boxes: &[detection::TextBox],
+    boxes: &[Quad],
     models: &PrintModels,
-    options: &ReadOptions,
-) -> Result<Vec<Line>, InferenceError> {
+    min_confidence: f32,
+) -> Result<Vec<Option<Line>>, InferenceError> {
     let mut views = Vec::new();
-    for (number, text) in boxes.iter().enumerate() {
-        for quad in directions(text.quad) {
+    for (number, quad) in boxes.iter().enumerate() {
+        for quad in directions(*quad) {
             if let Some(image) = line_image(page, &quad) {
                 views.push(View { number, quad, image });
             }
@@ -242,7 +256,7 @@ fn recognize(
     let frames = frames_of(&views, models)?;
     let mut best: Vec<Option<Line>> = vec![None; boxes.len()];
     for (view, frames) in views.iter().zip(frames) {
-        let Some(line) = line_of(view, &frames, models, options) else {
+        let Some(line) = line_of(view, &frames, models, min_confidence) else {
             continue;
         };
         let held = &mut best[view.number];
@@ -250,7 +264,7 @@ fn recognize(
             *held = Some(line);
         }
     }
-    Ok(best.into_iter().flatten().collect())
+    Ok(best)
 }
 
 /// Width to a multiple of which line images are padded. Attention sees the padding, so there is little of it.
@@ -361,7 +375,7 @@ fn line_batch(images: Vec<(&RgbImage, &Piece)>) -> ImageBatch {
 const MARGIN: f32 = 1.5;
 
 /// The line that the frames of a view say; `None` where that is nothing, or a guess.
-fn line_of(view: &View, frames: &[Frame], models: &PrintModels, options: &ReadOptions) -> Option<Line> {
+fn line_of(view: &View, frames: &[Frame], models: &PrintModels, min_confidence: f32) -> Option<Line> {
     let characters = characters(frames, &models.charset);
     let ink = Ink::of(&view.image);
     let width = view.image.width().max(1) as f32;
@@ -371,7 +385,7 @@ fn line_of(view: &View, frames: &[Frame], models: &PrintModels, options: &ReadOp
     });
     let words: Vec<Word> = words(&characters, &ink)
         .into_iter()
-        .filter(|word| word.confidence >= options.min_confidence)
+        .filter(|word| word.confidence >= min_confidence)
         .map(|word| Word {
             quad: view.quad.part(
                 [word.columns.start as f32 / width, word.columns.end as f32 / width],

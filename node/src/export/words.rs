@@ -189,6 +189,7 @@ pub mod tests {
             line,
             source: WordSource::Ocr,
             engine: "ppocr".to_owned(),
+            contradicted: Some(false),
         }
     }
 
@@ -205,6 +206,7 @@ pub mod tests {
             score: 0.0,
             reason: String::new(),
             words: Vec::new(),
+            picture_share: None,
         }
     }
 

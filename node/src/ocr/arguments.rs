@@ -37,6 +37,9 @@ pub struct OcrArgs {
     /// Read the pictures of pages without any text only: read_pages=empty.
     #[arg(long)]
     pub skip_text: bool,
+    /// Compare good text that files hold with the pictures of their pages, sample, always or never: verify=HOW.
+    #[arg(long, value_name = "HOW", conflicts_with_all = ["force_ocr", "skip_text"])]
+    pub verify: Option<String>,
     /// Run only these stages, e.g. ocr..reduce; the artifacts of the stages before must be in OUT.
     #[arg(long, value_name = "FIRST..LAST")]
     pub stages: Option<String>,

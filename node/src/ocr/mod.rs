@@ -91,6 +91,7 @@ fn job_config(arguments: &OcrArgs, loaded: &Loaded) -> Result<JobConfig> {
     let mut pairs: Vec<String> = arguments.config.clone();
     pairs.extend(arguments.workers.map(|workers| format!("workers={workers}")));
     pairs.extend(arguments.limit.map(|limit| format!("limit={limit}")));
+    pairs.extend(arguments.verify.as_ref().map(|how| format!("verify={how}")));
     for (flag, pair) in [
         (arguments.force, "force=true"),
         (arguments.force_ocr, "read_pages=all"),

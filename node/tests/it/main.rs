@@ -27,6 +27,7 @@ mod jobs;
 mod named_models;
 mod nodes;
 mod one_door;
+mod page_layers;
 mod page_messages;
 mod page_ocr;
 mod process;

@@ -11,7 +11,7 @@ use super::suggestion::nearest;
 mod choices;
 
 pub use choices::{
-    Decoder, LayoutName, LineMode, OnItemError, ReadPages, RetryScope, SchedulingOrder, TextEncoding,
+    Decoder, LayoutName, LineMode, OnItemError, ReadPages, RetryScope, SchedulingOrder, TextEncoding, Verify,
 };
 
 /// Reason for which a configuration cannot be used.
@@ -73,6 +73,8 @@ pub struct JobConfig {
     pub min_confidence: f32,
     /// Pages whose pictures are read where a file holds text beside them.
     pub read_pages: ReadPages,
+    /// Pages whose own text seems good and is compared with their picture.
+    pub verify: Verify,
     /// Models that stages are to be run with; nodes that have not loaded one are given nothing of the job at its stage.
     pub models: NamedModels,
 
@@ -137,6 +139,7 @@ impl Default for JobConfig {
             language_model: true,
             min_confidence: 0.4,
             read_pages: ReadPages::Broken,
+            verify: Verify::Sample,
             models: NamedModels::default(),
             on_item_error: OnItemError::Skip,
             max_item_error_rate: 1.0,

@@ -46,7 +46,7 @@ pub use image::ImageRecord;
 pub use job::{Job, JobStatus, NewJob};
 pub use job_config::{
     ConfigError, Decoder, JobConfig, LayoutName, LineMode, OnItemError, ReadPages, RetryScope,
-    SchedulingOrder, TextEncoding,
+    SchedulingOrder, TextEncoding, Verify,
 };
 pub use lease::{
     AssignReply, Assignment, LeaseRenewal, LeaseReport, LeaseStatus, RenewalReply, ReportReply, StageReport,

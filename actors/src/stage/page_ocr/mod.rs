@@ -1,5 +1,6 @@
 //! The stage `page_ocr`: the words of pages, with their boxes. Where the text that a page's file holds is to be trusted it is taken as it
-//! is; of all other pages the picture is read.
+//! is; of all other pages the picture is read. A sample of the texts that seem to be trusted (`sample`) is compared with the picture
+//! (`look`), and a page whose text is another one is read too.
 //!
 //! Two engines read, one for print of most scripts and one for Tibetan, and neither knows the script of the other. The engine for print
 //! reads every page first. Where it is not sure, or the page's own text has Tibetan letters, the other reads the page too, and of each
@@ -9,7 +10,9 @@
 mod choice;
 mod ink;
 mod lines;
+mod look;
 mod read;
+mod sample;
 mod tibetan;
 mod turn;
 
@@ -19,8 +22,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use parkhang_words::PrintModels;
 use serde_json::{Map, Value, json};
+use tracing::{info, warn};
 
 use self::lines::{Engine, ReadLine};
+use self::sample::looked_at;
 use self::tibetan::TibetanReader;
 use super::info::StageInfo;
 use super::page_stage::{PageStage, PlannedPage, VolumeRun};
@@ -49,8 +54,9 @@ pub(super) const STAGE: StageDefinition = StageDefinition {
     build: |services| Ok(services.paged(STAGE, PageOcr::new(services)?)),
 };
 
-/// Cost of a page that is read, in that of one whose text is taken.
+/// Cost of a page that is read, and of one whose picture is looked at, in that of one whose text is taken.
 const COST_OF_READING: f64 = 1000.0;
+const COST_OF_LOOKING: f64 = 100.0;
 
 /// The stage that gives pages their words.
 #[derive(Debug)]
@@ -64,11 +70,38 @@ pub(crate) struct PageOcr {
     tibetan: TibetanReader,
 }
 
-/// A page, and its scan where that has to be read.
+/// A page, and what is to be done with it.
 #[derive(Debug)]
 pub(crate) struct PageToRead {
     row: PageTextRow,
-    scan: Option<PageRef>,
+    work: Work,
+}
+
+/// Way to the words of a page.
+#[derive(Debug)]
+enum Work {
+    /// Its own text is taken.
+    Take,
+    /// Its own text is taken, unless a look at its picture contradicts it.
+    Look(PageRef),
+    Read(PageRef),
+}
+
+impl Work {
+    fn scan(&self) -> Option<&PageRef> {
+        match self {
+            Self::Take => None,
+            Self::Look(scan) | Self::Read(scan) => Some(scan),
+        }
+    }
+
+    fn cost(&self) -> f64 {
+        match self {
+            Self::Take => 1.0,
+            Self::Look(_) => COST_OF_LOOKING,
+            Self::Read(_) => COST_OF_READING,
+        }
+    }
 }
 
 impl PageOcr {
@@ -122,11 +155,11 @@ impl StageInfo for PageOcr {
 #[async_trait]
 impl PageStage for PageOcr {
     type Input = PageToRead;
-    /// The scan of a page that has to be read.
+    /// The scan of a page that has to be read or looked at.
     type Fetched = Option<Scan>;
     type Row = WordRow;
 
-    const VERSION: u32 = 2;
+    const VERSION: u32 = 3;
 
     fn model_settings(&self, config: &JobConfig) -> Map<String, Value> {
         self.tibetan.model_settings(config)
@@ -144,7 +177,11 @@ impl PageStage for PageOcr {
         let table = read_table::<PageTextRow>(run.store.as_ref(), &run.layout.page_text())
             .await
             .map_err(|error| run.artifact_error(&error))?;
-        let is_read = |row: &PageTextRow| is_read(row, run.config().read_pages);
+        let JobConfig {
+            read_pages, verify, ..
+        } = *run.config();
+        let is_read = |row: &PageTextRow| is_read(row, read_pages);
+        let looked_at = looked_at(run.volume(), &table.rows, read_pages, verify);
         let mut scans = HashMap::new();
         // Where no page has to be read, nothing is asked of the source, which may have lost the volume since.
         if table.rows.iter().any(is_read) {
@@ -153,31 +190,39 @@ impl PageStage for PageOcr {
             scans.extend(listed.into_iter().map(|page| (page.name.clone(), page)));
         }
         let mut planned = Vec::with_capacity(table.rows.len());
-        for row in table.rows {
+        for (place, row) in table.rows.into_iter().enumerate() {
             let name = ImageName::new(row.image_name.as_str())
                 .map_err(|error| run.error(ErrorCategory::Input, error))?;
             // A page that failed there has no fingerprint, and nothing is known of it.
             let Some(made_of) = table.provenance.pages.get(&row.image_name) else {
                 continue;
             };
-            let scan = if is_read(&row) {
+            let mut scan = || {
                 let unlisted = || PageRef {
                     name: row.source_name.clone(),
                     size: 0,
                     version: None,
                 };
                 // The source says by itself that a page which it no longer lists is not there.
-                Some(scans.remove(&row.source_name).unwrap_or_else(unlisted))
+                scans.remove(&row.source_name).unwrap_or_else(unlisted)
+            };
+            let made_of = made_of.digest();
+            let (work, input_hash) = if is_read(&row) {
+                (Work::Read(scan()), Digest::of_parts([made_of]))
+            } else if looked_at.contains(&place) {
+                // The sample depends on the other pages of the volume, too.
+                let look = Digest::of(b"look");
+                (Work::Look(scan()), Digest::of_parts([made_of, look]))
             } else {
-                None
+                (Work::Take, Digest::of_parts([made_of]))
             };
             planned.push(PlannedPage {
                 name,
                 index: u32::try_from(row.page_index).unwrap_or(0),
                 input_path: row.source_name.clone(),
-                input_hash: Digest::of_parts([made_of.digest()]),
-                cost: if scan.is_some() { COST_OF_READING } else { 1.0 },
-                input: PageToRead { row, scan },
+                input_hash,
+                cost: work.cost(),
+                input: PageToRead { row, work },
             });
         }
         Ok(planned)
@@ -188,11 +233,12 @@ impl PageStage for PageOcr {
         run: &VolumeRun,
         page: &PlannedPage<PageToRead>,
     ) -> Result<Option<Scan>, StageError> {
-        let Some(scan) = &page.input.scan else {
+        let Some(scan) = page.input.work.scan() else {
             return Ok(None);
         };
         let read = run.scans(&self.pages)?.read(run.volume(), scan).await;
-        read.map(Some).map_err(|error| run.error(error.category(), error))
+        let read = read.map_err(|error| run.error(error.category(), error));
+        unless_missed(run, &page.input, read.map(Some))
     }
 
     async fn process(
@@ -201,9 +247,13 @@ impl PageStage for PageOcr {
         page: &PlannedPage<PageToRead>,
         scan: Option<Scan>,
     ) -> Result<Vec<WordRow>, StageError> {
-        let row = &page.input.row;
-        let words = match scan {
-            Some(scan) => rows_of_reading(row, self.read(run, row, scan).await?),
+        let PageToRead { row, work } = &page.input;
+        let lines = match scan {
+            Some(scan) => self.lines(run, &page.input, scan).await?,
+            None => None,
+        };
+        let words = match lines {
+            Some(lines) => rows_of_reading(row, lines, matches!(work, Work::Look(_))),
             None => rows_of_layer(row),
         };
         if let Some(key) = run.layout.page_boxes(page.index.saturating_add(1)) {
@@ -219,6 +269,46 @@ impl PageStage for PageOcr {
                 .map_err(|error| run.storage_error(&error))?;
         }
         Ok(words)
+    }
+}
+
+impl PageOcr {
+    /// The lines of a page that is read; `None` for one whose own text stands after a look.
+    async fn lines(
+        &self,
+        run: &VolumeRun,
+        page: &PageToRead,
+        scan: Scan,
+    ) -> Result<Option<Vec<ReadLine>>, StageError> {
+        let row = &page.row;
+        let picture = self.picture(run, row, scan).await;
+        let Some(picture) = unless_missed(run, page, picture.map(Some))? else {
+            return Ok(None);
+        };
+        if matches!(page.work, Work::Look(_)) {
+            if !self.contradicts(run, row, &picture).await? {
+                return Ok(None);
+            }
+            info!(volume = %run.volume(), page = row.source_name, "the picture contradicts the text of the page, and is read");
+        }
+        self.read(run, row, picture).await.map(Some)
+    }
+}
+
+/// The answer about a page that has to be read. One that is only looked at needs no picture: without one, nothing contradicts its text.
+fn unless_missed<T>(
+    run: &VolumeRun,
+    page: &PageToRead,
+    answer: Result<Option<T>, StageError>,
+) -> Result<Option<T>, StageError> {
+    use ErrorCategory::{Config, Input, Timeout};
+    match (answer, &page.work) {
+        (Err(error), Work::Look(_)) if matches!(error.category, Input | Config | Timeout) => {
+            let row = &page.row;
+            warn!(volume = %run.volume(), page = row.source_name, %error, "the text of the page was not compared with its picture");
+            Ok(None)
+        }
+        (answer, _) => answer,
     }
 }
 
@@ -251,13 +341,14 @@ fn rows_of_layer(page: &PageTextRow) -> Vec<WordRow> {
                 line: word.line,
                 source: WordSource::TextLayer,
                 engine: String::new(),
+                contradicted: Some(false),
             }
         })
         .collect()
 }
 
 /// Rows of the words of lines that were read, whose boxes are in points.
-fn rows_of_reading(page: &PageTextRow, lines: Vec<ReadLine>) -> Vec<WordRow> {
+fn rows_of_reading(page: &PageTextRow, lines: Vec<ReadLine>, contradicted: bool) -> Vec<WordRow> {
     let words = lines.into_iter().zip(0..).flat_map(|(line, number)| {
         line.words
             .into_iter()
@@ -281,18 +372,20 @@ fn rows_of_reading(page: &PageTextRow, lines: Vec<ReadLine>) -> Vec<WordRow> {
                 line,
                 source: WordSource::Ocr,
                 engine: Engine::as_str(engine).to_owned(),
+                contradicted: Some(contradicted),
             }
         })
         .collect()
 }
 
 /// The keys of a job's configuration that decide its words: those of the stages of `ocr`, whose engine reads Tibetan, and the choice of
-/// pages.
+/// pages that are read and looked at.
 fn settings(config: &JobConfig) -> Map<String, Value> {
     let mut settings = line_detection::settings(config);
     settings.extend(line_extraction::settings(config));
     settings.extend(ocr::settings(config));
     settings.insert("read_pages".to_owned(), json!(config.read_pages));
+    settings.insert("verify".to_owned(), json!(config.verify));
     settings
 }
 
@@ -301,7 +394,7 @@ mod tests {
     use super::*;
     use parkhang_store::artifact::LayerWord;
 
-    fn page(verdict: TextVerdict, words: &[&str]) -> PageTextRow {
+    pub(super) fn page(verdict: TextVerdict, words: &[&str]) -> PageTextRow {
         PageTextRow {
             image_name: "page_2".to_owned(),
             page_index: 1,
@@ -321,6 +414,7 @@ mod tests {
                     line: 7,
                 })
                 .collect(),
+            picture_share: None,
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use image::{DynamicImage, RgbImage};
 use parkhang_models::page::decode::{DecodeLimits, DecodedPage};
 use parkhang_pdf::{PixelMap, Rect};
-use parkhang_words::{InferenceError, Orienting, ReadOptions, Turn};
+use parkhang_words::{InferenceError, Orienting, PrintModels, ReadOptions, Turn};
 use tracing::warn;
 
 use super::super::compute;
@@ -33,27 +33,51 @@ struct Reading {
     lines: Vec<ReadLine>,
 }
 
+/// The picture of a page.
+pub(super) struct Picture {
+    pub page: Arc<DecodedPage>,
+    /// Place of its pixels on the displayed page of a PDF; `None` for an image file.
+    pub map: Option<PixelMap>,
+}
+
 impl PageOcr {
-    /// Reads the picture of a page. Boxes are in points of the page as it is displayed.
+    /// Decodes or renders a page.
     ///
     /// # Errors
     ///
-    /// When the page has no picture, or a network gives no answer.
-    pub(super) async fn read(
+    /// When the page has no picture.
+    pub(super) async fn picture(
         &self,
         run: &VolumeRun,
         row: &PageTextRow,
         scan: Scan,
-    ) -> Result<Vec<ReadLine>, StageError> {
+    ) -> Result<Picture, StageError> {
         let pixels = compute(&self.cpu, run, move |cancelled| {
             scan.pixels(&DecodeLimits::default(), &|| cancelled.is_cancelled())
                 .map_err(|error| (error.category(), error.to_string()))
         })
         .await?;
-        let (page, map) = (Arc::new(pixels.page), pixels.map);
-        for warning in &page.warnings {
+        for warning in &pixels.page.warnings {
             warn!(volume = %run.volume(), page = row.source_name, %warning, "the scan was decoded with a warning");
         }
+        Ok(Picture {
+            page: Arc::new(pixels.page),
+            map: pixels.map,
+        })
+    }
+
+    /// Reads the picture of a page. Boxes are in points of the page as it is displayed.
+    ///
+    /// # Errors
+    ///
+    /// When a network gives no answer.
+    pub(super) async fn read(
+        &self,
+        run: &VolumeRun,
+        row: &PageTextRow,
+        picture: Picture,
+    ) -> Result<Vec<ReadLine>, StageError> {
+        let Picture { page, map } = picture;
         let size = (page.gray.width() as f32, page.gray.height() as f32);
         let Reading { turn, lines } = self.read_upright(run, row, page).await?;
         let to_points = |bounds| points(as_it_lies(bounds, turn, size), map);
@@ -87,23 +111,17 @@ impl PageOcr {
         page: Arc<DecodedPage>,
         orientation: Orienting,
     ) -> Result<Reading, StageError> {
-        let networks = self.print.clone();
         let options = ReadOptions {
             min_confidence: 0.0,
             orientation,
             ..ReadOptions::default()
         };
-        let answer = compute(&self.cpu, run, move |_| {
-            let (width, height) = page.gray.dimensions();
-            let picture: RgbImage = DynamicImage::ImageLuma8(page.gray.clone()).into_rgb8();
-            let read = parkhang_words::read(&picture, &networks, &options);
-            Ok(read.map(|reading| (reading, (width as f32, height as f32))))
-        })
-        .await?;
-        let (reading, (width, height)) = answer.map_err(|error| match error {
-            InferenceError::Device(_) => run.out_of_order(error),
-            error => run.error(ErrorCategory::Runtime, error),
-        })?;
+        let (width, height) = (page.gray.width() as f32, page.gray.height() as f32);
+        let reading = self
+            .ask_print(run, page, move |picture, networks| {
+                parkhang_words::read(picture, networks, &options)
+            })
+            .await?;
         // Words come as they lie on the page; the upright picture is the page turned back.
         let back = opposite(reading.turn);
         let upright_size = match back {
@@ -127,6 +145,29 @@ impl PageOcr {
         Ok(Reading {
             turn: reading.turn,
             lines: lines.map(|line| line.mapped(to_upright)).collect(),
+        })
+    }
+
+    /// Asks the networks for print about a page.
+    ///
+    /// # Errors
+    ///
+    /// When a network gives no answer.
+    pub(super) async fn ask_print<T: Send + 'static>(
+        &self,
+        run: &VolumeRun,
+        page: Arc<DecodedPage>,
+        question: impl FnOnce(&RgbImage, &PrintModels) -> Result<T, InferenceError> + Send + 'static,
+    ) -> Result<T, StageError> {
+        let networks = self.print.clone();
+        let answer = compute(&self.cpu, run, move |_| {
+            let picture = DynamicImage::ImageLuma8(page.gray.clone()).into_rgb8();
+            Ok(question(&picture, &networks))
+        })
+        .await?;
+        answer.map_err(|error| match error {
+            InferenceError::Device(_) => run.out_of_order(error),
+            error => run.error(ErrorCategory::Runtime, error),
         })
     }
 

@@ -190,6 +190,23 @@ impl ColumnValue for bool {
     }
 }
 
+impl ColumnValue for Option<bool> {
+    const NULLABLE: bool = true;
+
+    fn data_type() -> DataType {
+        DataType::Boolean
+    }
+
+    fn to_array<'a>(values: impl Iterator<Item = &'a Self>) -> Result<ArrayRef, ArrowError> {
+        Ok(Arc::new(BooleanArray::from_iter(values.copied())))
+    }
+
+    fn from_array(column: &str, array: &dyn Array) -> Result<Vec<Self>, ColumnError> {
+        let array: &BooleanArray = downcast(column, DataType::Boolean, array)?;
+        Ok(array.iter().collect())
+    }
+}
+
 impl ColumnValue for i32 {
     fn data_type() -> DataType {
         DataType::Int32

@@ -129,6 +129,7 @@ mod tests {
             score: 0.0,
             reason: String::new(),
             words: Vec::new(),
+            picture_share: None,
         }
     }
 
@@ -147,6 +148,7 @@ mod tests {
             line: 0,
             source: WordSource::Ocr,
             engine: engine.to_owned(),
+            contradicted: Some(false),
         }
     }
 

@@ -32,6 +32,8 @@ artifact_row! {
         reason: String,
         /// Text that the file of the page holds, whatever it is worth.
         words: Vec<LayerWord>,
+        /// Share of the page that its largest picture covers, 0 to 1; absent in tables from before it was noted.
+        picture_share: Option<f32>,
     }
 }
 

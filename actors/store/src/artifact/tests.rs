@@ -114,14 +114,14 @@ prop_compose! {
     fn page_text_row()(
         reason in ".{0,9}", (page_index, rotation) in any::<(i32, i32)>(), [width, height, dpi, score] in bounds(),
         verdict in prop::sample::select(&TextVerdict::ALL),
-        words in prop::collection::vec((".{0,5}", bounds(), any::<i32>()), 0..5),
+        words in prop::collection::vec((".{0,5}", bounds(), any::<i32>()), 0..5), picture_share in prop::option::of(float()),
     ) -> PageTextRow {
         let word = |(text, bounds, line)| LayerWord { text, bounds, line };
         PageTextRow {
             image_name: "page_1".to_owned(),
             source_name: "page_1".to_owned(),
             words: words.into_iter().map(word).collect(),
-            page_index, width, height, rotation, dpi, verdict, score, reason,
+            page_index, width, height, rotation, dpi, verdict, score, reason, picture_share,
         }
     }
 }
@@ -130,11 +130,13 @@ prop_compose! {
     fn word_row()(
         text in ".{0,9}", engine in ".{0,9}", (page_index, page, word_index, line) in any::<(i32, i32, i32, i32)>(), bounds in bounds(),
         confidence in prop::option::of(float()), source in prop::sample::select(&WordSource::ALL),
+        contradicted in any::<Option<bool>>(),
     ) -> WordRow {
         let [bbox_x0, bbox_y0, bbox_x1, bbox_y1] = bounds;
         WordRow {
             image_name: "page_1".to_owned(),
             page_index, page, word_index, text, bbox_x0, bbox_y0, bbox_x1, bbox_y1, confidence, line, source, engine,
+            contradicted,
         }
     }
 }

@@ -30,6 +30,9 @@ artifact_row! {
         source: WordSource,
         /// Engine that read the word; empty for words that the file of the page holds.
         engine: String,
+        /// True for the words of a page whose own text seemed good until a look at its picture contradicted it, so that it was read;
+        /// absent in tables from before such looks.
+        contradicted: Option<bool>,
     }
 }
 

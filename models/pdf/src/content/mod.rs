@@ -69,6 +69,12 @@ impl Content {
         let size = self.frame.size;
         Rect::new(0.0, 0.0, f64::from(size.width), f64::from(size.height))
     }
+
+    /// Share of the page that its largest picture covers.
+    pub(crate) fn picture_share(&self) -> f64 {
+        let areas = self.pictures.iter().map(|picture| picture.place.area());
+        areas.fold(0.0, f64::max) / self.page_rect().area().max(f64::MIN_POSITIVE)
+    }
 }
 
 /// Settings of the library: no fonts of the system, nothing from anywhere but the document.

@@ -27,12 +27,7 @@ const INK: f32 = 0.7;
 /// Share of the page's ink that lies outside of its words, if a picture covers most of the page and that share is large and looks like
 /// text.
 pub(super) fn uncovered(page: &Page<'_>, content: &Content, layer: &Layer) -> Option<f32> {
-    let area: f64 = content
-        .pictures
-        .iter()
-        .map(|picture| picture.place.area())
-        .fold(0.0, f64::max);
-    if area < COVERED * content.page_rect().area() {
+    if content.picture_share() < COVERED {
         return None;
     }
     let (gray, scale) = pixels::look(page, content, DPI);

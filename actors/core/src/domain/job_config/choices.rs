@@ -33,6 +33,18 @@ pub enum ReadPages {
     Empty,
 }
 
+/// Pages of the pipeline `page_ocr` whose own text seems good and is compared with their picture all the same. Those that it
+/// contradicts are read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verify {
+    /// Those that a picture covers, where texts that belong to another page are met with, and a few of the others.
+    #[default]
+    Sample,
+    Never,
+    Always,
+}
+
 /// Consequence of a failed page for its volume.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
