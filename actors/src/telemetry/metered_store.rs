@@ -57,6 +57,10 @@ impl ArtifactStore for MeteredStore {
         metered("get", 0, Bytes::len, self.0.get(key)).await
     }
 
+    async fn get_within(&self, key: &ArtifactKey, limit: u64) -> Result<Bytes, StorageError> {
+        metered("get", 0, Bytes::len, self.0.get_within(key, limit)).await
+    }
+
     async fn get_versioned(&self, key: &ArtifactKey) -> Result<VersionedObject, StorageError> {
         let read = |object: &VersionedObject| object.bytes.len();
         metered("get", 0, read, self.0.get_versioned(key)).await

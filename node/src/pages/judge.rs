@@ -6,7 +6,7 @@ use futures::{StreamExt, stream};
 use parkhang_core::domain::VolumeId;
 use parkhang_pdf::Verdict;
 use parkhang_store::artifact::TextVerdict;
-use parkhang_store::pages::{PageRef, PageSource};
+use parkhang_store::pages::{PageRef, PageSource, PageSourceError};
 use tokio::sync::Semaphore;
 
 use super::filing::{Filing, Place};
@@ -84,6 +84,10 @@ impl Judge {
         };
         let pages = match source.pages(&volume).await {
             Ok(pages) => pages,
+            Err(PageSourceError::NoSuchDocument { .. }) => {
+                judged.failures.push(named(&"it does not exist"));
+                return judged;
+            }
             Err(error) => {
                 judged.failures.push(named(&error));
                 return judged;

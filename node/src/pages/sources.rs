@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result};
 use async_trait::async_trait;
 use bytes::Bytes;
 use parkhang_actors::intake::DocumentPlace;
 use parkhang_core::domain::{DocumentKey, VolumeId};
-use parkhang_pdf::Limits;
 use parkhang_store::pages::{
     BucketFolders, FolderSource, FoundVolume, PageRef, PageSource, PageSourceError, Scan, VolumeKind,
 };
@@ -64,13 +63,6 @@ impl Buckets {
         Ok(bucket)
     }
 
-    /// Reads an object that is not larger than `limit`.
-    async fn read(&self, bucket: &str, key: &ArtifactKey, limit: u64) -> Result<Bytes> {
-        let Bucket { store, .. } = self.open(bucket).await?;
-        check_size(&*store, key, limit).await?;
-        Ok(store.get(key).await?)
-    }
-
     /// Reads a manifest.
     ///
     /// # Errors
@@ -79,26 +71,21 @@ impl Buckets {
     pub async fn manifest(&self, bucket: &str, key: &str) -> Result<Bytes> {
         let named = || format!("manifest s3://{bucket}/{key}");
         let key = ArtifactKey::new(key).with_context(named)?;
-        self.read(bucket, &key, MAX_MANIFEST).await.with_context(named)
+        let Bucket { store, .. } = self.open(bucket).await.with_context(named)?;
+        store.get_within(&key, MAX_MANIFEST).await.with_context(named)
     }
 
-    /// Source of the pages of a PDF under the name `volume`, and of parts of it. Its size is looked at before it is read.
+    /// Source of the pages of a PDF under the name `volume`, and of parts of it.
     ///
     /// # Errors
     ///
-    /// If the PDF is not there, or larger than any that is read.
+    /// If the bucket cannot be opened.
     pub async fn source(&self, place: &Place, volume: &VolumeId) -> Result<Arc<dyn PageSource>> {
-        let limit = Limits::default().max_bytes;
         let DocumentPlace { bucket, key } = match place {
-            Place::File(path) => {
-                let size = tokio::fs::metadata(path).await?.len();
-                ensure!(size <= limit, too_large(size, limit));
-                return Ok(Arc::new(FolderSource::new([found(path, volume)])));
-            }
+            Place::File(path) => return Ok(Arc::new(FolderSource::new([found(path, volume)]))),
             Place::Object(object) => object,
         };
-        let Bucket { store, pdfs } = self.open(bucket).await?;
-        check_size(&*store, key, limit).await?;
+        let Bucket { pdfs, .. } = self.open(bucket).await?;
         let document = DocumentKey::new(key.as_str())?;
         pdfs.document(&document).context("a bucket has no documents")
     }
@@ -111,18 +98,6 @@ pub fn found(path: &Path, volume: &VolumeId) -> FoundVolume {
         place: path.to_owned(),
         kind: VolumeKind::Pdf,
     }
-}
-
-async fn check_size(store: &dyn ArtifactStore, key: &ArtifactKey, limit: u64) -> Result<()> {
-    let Some(meta) = store.head(key).await? else {
-        bail!("it does not exist");
-    };
-    ensure!(meta.size <= limit, too_large(meta.size, limit));
-    Ok(())
-}
-
-fn too_large(size: u64, limit: u64) -> String {
-    format!("it has {size} bytes, and none with more than {limit} is read")
 }
 
 /// Source of documents, each of which has one of its own.

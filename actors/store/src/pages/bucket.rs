@@ -3,7 +3,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::names::is_image_name;
-use super::pdf::{OpenPdf, OpenPdfs};
+use super::pdf::{OpenPdf, OpenPdfs, max_bytes, too_long};
 use super::{PageRef, PageSource, PageSourceError, Scan};
 use crate::storage::{ArtifactKey, ArtifactStore, InvalidKey, ObjectMeta, StorageError};
 use parkhang_core::domain::{DocumentKey, ErrorCategory, VolumeId};
@@ -46,7 +46,7 @@ struct BucketPdfs {
 }
 
 impl BucketPdfs {
-    /// Opens the PDF of a volume anew.
+    /// Opens the PDF of a volume anew. One that is too long is not fetched.
     async fn open(
         &self,
         volume: &VolumeId,
@@ -54,8 +54,10 @@ impl BucketPdfs {
         missing: impl FnOnce() -> PageSourceError + Send,
     ) -> Result<OpenPdf, PageSourceError> {
         let key = ArtifactKey::new(name).map_err(|error| no_name(volume, name, &error))?;
-        let bytes = self.store.get(&key).await.map_err(|error| match error {
+        let read = self.store.get_within(&key, max_bytes()).await;
+        let bytes = read.map_err(|error| match error {
             StorageError::NotFound { .. } => missing(),
+            StorageError::TooLarge { size, .. } => too_long(volume, name, size),
             error => unreadable(volume, name, &error, error.category()),
         })?;
         self.open.open(volume, name, bytes).await
@@ -246,7 +248,7 @@ mod tests {
             let key = ArtifactKey::new(key).unwrap();
             store.put(&key, pdf(4).into()).await.unwrap();
         }
-        let folders = BucketFolders::new(store);
+        let folders = BucketFolders::new(store.clone());
         let named =
             |pages: &[PageRef]| -> Vec<String> { pages.iter().map(|page| page.name.clone()).collect() };
         let by_name: VolumeId = "HKEX-1@2-3".parse().unwrap();
@@ -265,6 +267,13 @@ mod tests {
         assert!(document.read(&by_key, &pages[0]).await.is_ok());
         let beyond = document.read(&by_key, &pages[1]).await.unwrap_err();
         assert!(matches!(beyond, PageSourceError::NoSuchPage { .. }), "{beyond}");
+
+        let key = ArtifactKey::new("hkex/long.pdf").unwrap();
+        let length = max_bytes() + 1;
+        store.put(&key, vec![0; length as usize].into()).await.unwrap();
+        let long = folders.document(&DocumentKey::new("hkex/long.pdf").unwrap());
+        let error = long.unwrap().pages(&by_key).await.unwrap_err();
+        assert_eq!(error, too_long(&by_key, "hkex/long.pdf", length));
 
         let gone = folders.document(&DocumentKey::new("gone.pdf").unwrap()).unwrap();
         let error = gone.pages(&by_key).await.unwrap_err();

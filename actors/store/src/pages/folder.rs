@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use async_trait::async_trait;
 
 use super::names::{is_image_name, is_pdf_name, volume_id};
-use super::pdf::{OpenPdf, OpenPdfs};
+use super::pdf::{OpenPdf, OpenPdfs, max_bytes, too_long};
 use super::{PageRef, PageSource, PageSourceError, Scan};
 use parkhang_core::domain::{ErrorCategory, InvalidName, VolumeId};
 
@@ -213,11 +213,15 @@ impl FolderSource {
         Ok((place, *kind))
     }
 
-    /// Opens a PDF anew.
+    /// Opens a PDF anew. One that is too long is not read.
     async fn pdf(&self, volume: &VolumeId, place: &Path) -> Result<OpenPdf, PageSourceError> {
         let name = place.to_string_lossy();
-        let bytes = tokio::fs::read(place).await;
-        let bytes = bytes.map_err(|error| unreadable(volume, &name, &error))?;
+        let failed = |error: std::io::Error| unreadable(volume, &name, &error);
+        let length = tokio::fs::metadata(place).await.map_err(failed)?.len();
+        if length > max_bytes() {
+            return Err(too_long(volume, &name, length));
+        }
+        let bytes = tokio::fs::read(place).await.map_err(failed)?;
         self.pdfs.open(volume, &name, bytes.into()).await
     }
 }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use parkhang_pdf::{Document, Limits};
+use parkhang_pdf::{Document, Limits, PdfError};
 
 use super::{PageRef, PageSourceError, PdfPage, Scan};
 use crate::artifact::Digest;
@@ -17,6 +17,24 @@ const KEPT_BYTES: u64 = 256 << 20;
 const KEPT: usize = 16;
 /// Name of a page before its number, which counts from 1.
 const PAGE: &str = "page_";
+
+/// Length of the longest document that is opened, in bytes. None that is longer is read.
+pub(super) fn max_bytes() -> u64 {
+    Limits::default().max_bytes
+}
+
+/// Error for a document that is too long.
+pub(super) fn too_long(volume: &VolumeId, name: &str, length: u64) -> PageSourceError {
+    PageSourceError::Pdf {
+        volume: volume.clone(),
+        file: name.to_owned(),
+        error: PdfError::TooLarge {
+            what: "its length",
+            value: length,
+            limit: max_bytes(),
+        },
+    }
+}
 
 /// Index, from 0, of the page of a PDF with this name; `None` for the name of an image file, which has an ending.
 pub fn pdf_page_index(name: &str) -> Option<u32> {

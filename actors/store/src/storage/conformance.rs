@@ -30,6 +30,7 @@ pub async fn suite(store: Arc<dyn ArtifactStore>) {
 pub async fn suite_of_a_bucket(store: Arc<dyn ArtifactStore>) {
     reads_back_what_was_written(&*store).await;
     reads_ranges(&*store).await;
+    refuses_what_is_too_large(&*store).await;
     reports_absence(&*store).await;
     lists_folders_in_order(&*store).await;
     deletes_twice(&*store).await;
@@ -87,10 +88,33 @@ async fn reads_ranges(store: &dyn ArtifactStore) {
     );
 }
 
+async fn refuses_what_is_too_large(store: &dyn ArtifactStore) {
+    let object = key("large/object");
+    store
+        .put(&object, Bytes::from_static(b"0123456789"))
+        .await
+        .unwrap();
+    assert_eq!(store.get_within(&object, 10).await.unwrap(), "0123456789");
+    let error = store.get_within(&object, 9).await.unwrap_err();
+    assert!(
+        matches!(
+            error,
+            StorageError::TooLarge {
+                size: 10,
+                limit: 9,
+                ..
+            }
+        ),
+        "{error}"
+    );
+    assert_eq!(error.category(), ErrorCategory::Input);
+}
+
 async fn reports_absence(store: &dyn ArtifactStore) {
     let absent = key("absent/object");
     for error in [
         store.get(&absent).await.unwrap_err(),
+        store.get_within(&absent, 10).await.unwrap_err(),
         store.get_range(&absent, 0..1).await.unwrap_err(),
         store.get_if_changed(&absent, "0123").await.unwrap_err(),
     ] {

@@ -55,6 +55,11 @@ impl ArtifactStore for DelayedStore {
         self.store.get(key).await
     }
 
+    async fn get_within(&self, key: &ArtifactKey, limit: u64) -> Result<Bytes, StorageError> {
+        self.delay.pass().await;
+        self.store.get_within(key, limit).await
+    }
+
     async fn get_versioned(&self, key: &ArtifactKey) -> Result<VersionedObject, StorageError> {
         self.delay.pass().await;
         self.store.get_versioned(key).await

@@ -26,6 +26,13 @@ pub enum StorageError {
         end: u64,
         size: u64,
     },
+    #[error("artifact {key} has {size} bytes, and the limit is {limit}")]
+    TooLarge {
+        key: ArtifactKey,
+        /// Length in bytes, or as much of it as was seen.
+        size: u64,
+        limit: u64,
+    },
     #[error("cannot open the artifact folder {}: {source}", root.display())]
     Open { root: PathBuf, source: io::Error },
     #[error("cannot {action} artifact {key}: {source}")]
@@ -54,7 +61,7 @@ impl StorageError {
     /// Category by which a stage decides about another try.
     pub fn category(&self) -> ErrorCategory {
         match self {
-            Self::NotFound { .. } | Self::InvalidRange { .. } => ErrorCategory::Input,
+            Self::NotFound { .. } | Self::InvalidRange { .. } | Self::TooLarge { .. } => ErrorCategory::Input,
             Self::PrefixConflict { .. } | Self::Open { .. } | Self::OpenBucket { .. } => {
                 ErrorCategory::Config
             }

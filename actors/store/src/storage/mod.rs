@@ -82,6 +82,21 @@ pub trait ArtifactStore: Send + Sync + Debug {
     /// [`StorageError::NotFound`], and those of every method.
     async fn get(&self, key: &ArtifactKey) -> Result<Bytes, StorageError>;
 
+    /// Reads an object that is not longer than `limit`; of a longer one nothing is fetched.
+    ///
+    /// # Errors
+    ///
+    /// [`StorageError::NotFound`], [`StorageError::TooLarge`], and those of every method.
+    async fn get_within(&self, key: &ArtifactKey, limit: u64) -> Result<Bytes, StorageError> {
+        let found = self.head(key).await?;
+        let ObjectMeta { size } = found.ok_or_else(|| StorageError::NotFound { key: key.clone() })?;
+        if size > limit {
+            let key = key.clone();
+            return Err(StorageError::TooLarge { key, size, limit });
+        }
+        self.get(key).await
+    }
+
     /// Reads an object with its version.
     ///
     /// # Errors

@@ -16,6 +16,11 @@ pub(super) enum Meaning {
     Unchanged,
     /// The range starts past the end of the object.
     PastEnd,
+    /// The object has more bytes than the reader takes.
+    TooLarge {
+        size: u64,
+        limit: u64,
+    },
     /// An upload in parts does not exist any more: it was completed or aborted.
     UploadGone,
     /// Another write of the same key got in the way.
@@ -48,9 +53,13 @@ impl Failure {
         Self::new(Meaning::Failed(ErrorCategory::Network), code, message)
     }
 
+    pub(super) fn too_large(size: u64, limit: u64) -> Self {
+        Self::new(Meaning::TooLarge { size, limit }, "TooLarge", "")
+    }
+
     pub(super) fn category(&self) -> ErrorCategory {
         match self.meaning {
-            Meaning::Absent | Meaning::PastEnd => ErrorCategory::Input,
+            Meaning::Absent | Meaning::PastEnd | Meaning::TooLarge { .. } => ErrorCategory::Input,
             Meaning::UploadGone | Meaning::Conflict => ErrorCategory::Transient,
             Meaning::NotImplemented => ErrorCategory::Config,
             Meaning::Taken | Meaning::Unchanged => ErrorCategory::Unknown,
@@ -65,16 +74,18 @@ impl Failure {
     }
 
     pub(super) fn into_error(self, action: &'static str, key: &ArtifactKey, attempts: u32) -> StorageError {
-        if self.meaning == Meaning::Absent {
-            return StorageError::NotFound { key: key.clone() };
-        }
-        StorageError::Remote {
-            action,
-            key: key.clone(),
-            attempts,
-            category: self.category(),
-            code: self.code,
-            message: self.message,
+        let key = key.clone();
+        match self.meaning {
+            Meaning::Absent => StorageError::NotFound { key },
+            Meaning::TooLarge { size, limit } => StorageError::TooLarge { key, size, limit },
+            _ => StorageError::Remote {
+                action,
+                key,
+                attempts,
+                category: self.category(),
+                code: self.code,
+                message: self.message,
+            },
         }
     }
 }

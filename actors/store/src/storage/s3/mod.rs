@@ -147,6 +147,12 @@ impl ArtifactStore for S3Store {
         self.get_versioned(key).await.map(|object| object.bytes)
     }
 
+    async fn get_within(&self, key: &ArtifactKey, limit: u64) -> Result<Bytes, StorageError> {
+        let refused = |refusal: Refusal| refusal.into_error("read", key);
+        let read = self.bucket.read(key, Part::WholeWithin(limit)).await;
+        read.map(|object| object.bytes).map_err(refused)
+    }
+
     async fn get_versioned(&self, key: &ArtifactKey) -> Result<VersionedObject, StorageError> {
         let refused = |refusal: Refusal| refusal.into_error("read", key);
         self.bucket.read(key, Part::Whole).await.map_err(refused)

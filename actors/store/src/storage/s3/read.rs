@@ -16,6 +16,8 @@ const MAX_PREALLOCATION: u64 = 64 << 20;
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Part<'a> {
     Whole,
+    /// Everything, if it has no more bytes than this.
+    WholeWithin(u64),
     /// Everything, unless this is its version.
     WholeUnless(&'a str),
     /// Never empty.
@@ -29,28 +31,40 @@ impl Bucket {
             .run(|_| async {
                 let request = self.client.get_object().bucket(self.name()).key(&object);
                 let request = match part {
-                    Part::Whole => request,
+                    Part::Whole | Part::WholeWithin(_) => request,
                     Part::WholeUnless(version) => request.if_none_match(format!("\"{version}\"")),
                     // HTTP names the last byte of a range; as the range is not empty, the subtraction cannot
                     // wrap.
                     Part::Range(range) => request.range(format!("bytes={}-{}", range.start, range.end - 1)),
                 };
                 let answer = self.answered(request.send()).await?;
-                self.receive(answer).await
+                let limit = match part {
+                    Part::WholeWithin(limit) => limit,
+                    _ => u64::MAX,
+                };
+                self.receive(answer, limit).await
             })
             .await
     }
 
-    /// Takes in the body of an answer; a body that breaks off is a failed try.
-    async fn receive(&self, mut answer: GetObjectOutput) -> Result<VersionedObject, Failure> {
+    /// Takes in the body of an answer, unless it is longer than `limit`; a body that breaks off is a failed try.
+    async fn receive(&self, mut answer: GetObjectOutput, limit: u64) -> Result<VersionedObject, Failure> {
+        let within = |size| {
+            if size > limit {
+                return Err(Failure::too_large(size, limit));
+            }
+            Ok(())
+        };
         let version = version_of(answer.e_tag())?;
         let announced = answer
             .content_length()
             .and_then(|length| u64::try_from(length).ok());
+        within(announced.unwrap_or(0))?;
         let mut bytes = Vec::with_capacity(announced.unwrap_or(0).min(MAX_PREALLOCATION) as usize);
         while let Some(chunk) = bounded(self.options.stall_timeout, answer.body.next()).await? {
             let broken = |error| Failure::network("IncompleteBody", super::failure::chain(&error));
             bytes.extend_from_slice(&chunk.map_err(broken)?);
+            within(bytes.len() as u64)?;
         }
         match announced {
             Some(length) if length != bytes.len() as u64 => Err(Failure::network(

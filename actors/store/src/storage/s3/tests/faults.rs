@@ -54,6 +54,29 @@ async fn a_body_that_never_comes_whole_is_an_error() {
 }
 
 #[tokio::test]
+async fn the_body_of_an_object_that_is_too_large_is_not_fetched() {
+    let endpoint = Endpoint::start().await;
+    let store = connect(impatient(&endpoint), SECRET_KEY).await;
+    store.put(&key("page"), noise(300_000)).await.unwrap();
+    // A reader of the body waits for its end, and asks again.
+    endpoint
+        .faults
+        .plan(Method::GET, "page", 99, Fault::StallBody(150_000));
+    let error = store.get_within(&key("page"), 299_999).await.unwrap_err();
+    let too_large = matches!(
+        error,
+        StorageError::TooLarge {
+            size: 300_000,
+            limit: 299_999,
+            ..
+        }
+    );
+    assert!(too_large, "{error}");
+    assert_eq!(endpoint.faults.requests(&Method::GET, "page"), 1);
+    assert_eq!(endpoint.faults.requests(&Method::HEAD, "page"), 0);
+}
+
+#[tokio::test]
 async fn writes_survive_overload_and_lost_answers() {
     let endpoint = Endpoint::start().await;
     let store = connect(impatient(&endpoint), SECRET_KEY).await;
