@@ -1,13 +1,11 @@
 //! Words of a document's pages with their boxes, under the address by which web viewers of PDFs ask for them.
 
-use std::cmp::Reverse;
-
 use axum::http::HeaderMap;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use parkhang_core::domain::{InvalidName, VolumeId};
-use parkhang_state::{PostgresStore, StateError, VolumeWork};
+use parkhang_core::domain::{InvalidName, Job, VolumeId};
+use parkhang_state::{PostgresStore, StateError};
 use parkhang_store::artifact::VolumeLayout;
 use parkhang_store::storage::ArtifactStore;
 use serde_json::{Value, json};
@@ -167,15 +165,15 @@ pub async fn boxes(state: &ApiState, headers: &HeaderMap, place: PageOfDocument)
     state.admit(headers, Access::Read, "reading")?;
     let (document, number) = place.place()?;
     let volume = document.resolve(&state.admin.store).await?;
-    let works = work_on_page(state, &volume, number)
+    let works = jobs_of_page(&state.admin.store, &volume, number)
         .await
         .map_err(Refusal::from)?;
     if works.is_empty() {
         return Err(Refusal::NotFound(format!("no job has page {number} of the document {volume}")).into());
     }
     let store = state.admin.library.store().await?;
-    for work in works {
-        let layout = Library::layout(&work.job, &work.task.volume);
+    for (job, part) in works {
+        let layout = Library::layout(&job, &part);
         match words_of_page(&**store, &layout, number).await.map_err(internal)? {
             Found::Page(json) => {
                 let headers = [(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "no-store")];
@@ -194,21 +192,16 @@ pub async fn boxes(state: &ApiState, headers: &HeaderMap, place: PageOfDocument)
     Err(Refusal::NotFound(message).into())
 }
 
-/// Work on a document, or on a part of it that has the page, the newest first.
-async fn work_on_page(
-    state: &ApiState,
+/// Jobs of a document, and of the parts of it that have the page, each with the volume. The newest work comes first.
+async fn jobs_of_page(
+    store: &PostgresStore,
     document: &VolumeId,
     number: u32,
-) -> Result<Vec<VolumeWork>, StateError> {
-    let store = &state.admin.store;
-    let mut works = store.work_on(document, JOBS).await?;
-    for part in store.parts_of(document, PARTS).await? {
-        if part.pages().is_some_and(|pages| pages.contains(number)) {
-            works.extend(store.work_on(&part, JOBS).await?);
-        }
-    }
-    works.sort_by_key(|work| Reverse(work.task.id));
-    Ok(works)
+) -> Result<Vec<(Job, VolumeId)>, StateError> {
+    let mut volumes = store.parts_of(document, PARTS).await?;
+    volumes.retain(|part| part.pages().is_some_and(|pages| pages.contains(number)));
+    volumes.push(document.clone());
+    store.jobs_of(&volumes, JOBS).await
 }
 
 /// What a job has of a page.

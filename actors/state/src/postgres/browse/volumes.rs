@@ -5,7 +5,9 @@ use std::collections::{HashMap, HashSet};
 use sqlx::postgres::PgRow;
 use sqlx::{FromRow, Row};
 
-use crate::postgres::rows::{TaskRow, i_ids, task_columns, unreadable, volume_id, w_ids};
+use crate::postgres::rows::{
+    JobRow, TaskRow, i_ids, job_columns, task_columns, unreadable, volume_id, w_ids,
+};
 use crate::postgres::{PostgresStore, jobs, tasks};
 use crate::{ListRecord, Readers, StateError, VolumePage, VolumeQuery, VolumeRecord, VolumeWork};
 use parkhang_core::domain::{ImageRecord, Job, Pipeline, VolumeId};
@@ -39,6 +41,18 @@ pub(super) const WORK: &str = concat!(
     task_columns!(),
     " from tasks t join volumes v on v.id = t.volume_id \
      where v.bdrc_w_id = $1 and v.bdrc_i_id = $2 order by t.id desc limit $3"
+);
+
+/// Jobs of volumes, so many of each at most, by the index `tasks_by_volume`.
+pub(super) const JOBS_OF: &str = concat!(
+    "select v.bdrc_w_id, v.bdrc_i_id, ",
+    job_columns!(),
+    " from unnest($1::text[], $2::text[]) as n (w_id, i_id) \
+     join volumes v on v.bdrc_w_id = n.w_id and v.bdrc_i_id = n.i_id \
+     cross join lateral ( \
+         select t.id, t.job_id from tasks t where t.volume_id = v.id order by t.id desc limit $3 \
+     ) as t \
+     join jobs j on j.id = t.job_id order by t.id desc"
 );
 
 /// Volumes whose latest imported version was read. A task has read a version if its latest run of the first stage says so, or,
@@ -205,6 +219,28 @@ impl PostgresStore {
             }
         }
         Ok(work)
+    }
+
+    /// Returns the jobs of some volumes, of each so many at most, with the volume of each; the newest work comes first.
+    ///
+    /// # Errors
+    ///
+    /// Those of every method, see [`StateError`].
+    pub async fn jobs_of(
+        &self,
+        volumes: &[VolumeId],
+        limit: u32,
+    ) -> Result<Vec<(Job, VolumeId)>, StateError> {
+        let volumes: Vec<&VolumeId> = volumes.iter().collect();
+        let rows = sqlx::query(JOBS_OF)
+            .bind(w_ids(&volumes))
+            .bind(i_ids(&volumes))
+            .bind(i64::from(limit))
+            .fetch_all(&self.pool)
+            .await?;
+        rows.iter()
+            .map(|row| Ok((JobRow::from_row(row)?.0, volume_id(row)?)))
+            .collect()
     }
 
     /// Returns those of the volumes whose latest imported version was read whole by one of the readers, whose jobs are of

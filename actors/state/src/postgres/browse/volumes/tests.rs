@@ -240,6 +240,31 @@ async fn a_run_that_knows_no_version_counts_by_its_time() {
 }
 
 #[tokio::test]
+async fn the_jobs_of_several_volumes_are_found_together() {
+    let store = store().await;
+    let mut created = Vec::new();
+    for names in [&["H-1@2", "H-1@3"][..], &["H-1@2"], &["H-1@2", "H-1", "H-2"]] {
+        let job = NewJob {
+            volumes: names.iter().map(|name| name.parse().unwrap()).collect(),
+            ..new_job(0)
+        };
+        created.push(store.create_job(&job, now()).await.unwrap());
+    }
+    let volumes = ["H-1@2", "H-1", "H-1@9"].map(|name| name.parse().unwrap());
+    let found = store.jobs_of(&volumes, 2).await.unwrap();
+    let named: Vec<(&Job, String)> = found
+        .iter()
+        .map(|(job, volume)| (job, volume.to_string()))
+        .collect();
+    let expected = [(2, "H-1"), (2, "H-1@2"), (1, "H-1@2")];
+    assert_eq!(
+        named,
+        expected.map(|(job, volume)| (&created[job], volume.to_owned()))
+    );
+    assert_eq!(store.jobs_of(&[], 2).await.unwrap(), []);
+}
+
+#[tokio::test]
 async fn the_parts_of_a_document_are_found() {
     let store = store().await;
     let names = [
@@ -338,6 +363,7 @@ async fn questions_about_volumes_cost_what_they_show() {
         (OF_SOURCE, "'I7', 20", "volumes_by_source"),
         (IMAGES, "'V7', 'I7', 0, 50", "images_pkey"),
         (WORK, "'V7', 'I7', 20", "tasks_by_volume"),
+        (JOBS_OF, "'{V7,V8}', '{I7,I8}', 20", "tasks_by_volume"),
         (
             READ,
             "'{V7}', '{I7}', '{1}', 'line_detection', null",
