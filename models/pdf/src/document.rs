@@ -50,8 +50,8 @@ impl Document {
         within("its length", bytes.len() as u64, limits.max_bytes)?;
         let password = password.unwrap_or_default().to_owned();
         let own = limits.clone();
-        guarded(limits.open_time, move |_| {
-            check_file(&bytes, &own)?;
+        guarded(limits.open_time, move |watch| {
+            check_file(&bytes, &own, watch)?;
             let pdf = load(bytes.clone(), &password)?;
             let pages = pdf.pages().len() as u64;
             within("the number of its pages", pages, u64::from(own.max_pages))?;

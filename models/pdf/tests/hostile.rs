@@ -185,6 +185,50 @@ fn pictures_of_absurd_sizes_are_refused_by_their_headers() {
 }
 
 #[test]
+fn symbols_and_patterns_that_a_picture_declares_are_refused() {
+    let number = |number: u32| number.to_be_bytes().to_vec();
+    let segment = |kind: u8, data: &[Vec<u8>]| {
+        let data = data.concat();
+        [number(1), vec![kind, 0, 1], number(data.len() as u32), data].concat()
+    };
+    let region = [number(50), number(50), number(0), number(0), vec![0]].concat();
+    let huffman = vec![0, 1];
+    let padding = vec![0; 2_000];
+    for (wanted, data) in [
+        (
+            "symbols",
+            segment(0, &[huffman.clone(), number(1), number(1 << 20)]),
+        ),
+        (
+            "symbols",
+            segment(0, &[huffman.clone(), number(1 << 20), number(1), padding.clone()]),
+        ),
+        (
+            "symbols",
+            segment(0, &[huffman.clone(), number(1), number(21_000), padding.clone()]),
+        ),
+        (
+            "symbols",
+            segment(6, &[region.clone(), vec![0; 2], number(21_000), padding]),
+        ),
+        ("pixels", segment(16, &[vec![0, 255, 255], number(1_000)])),
+        (
+            "pixels",
+            segment(22, &[region, vec![0], number(60_000), number(60_000)]),
+        ),
+    ] {
+        let entries = "/Type/XObject/Subtype/Image/ColorSpace/DeviceGray/Width 50/Height 50/BitsPerComponent 1/Filter/JBIG2Decode";
+        let own = stream(entries, &data);
+        let shared = stream(&format!("{entries}/DecodeParms<</JBIG2Globals 7 0 R>>"), b"");
+        for picture in [vec![own], vec![shared, stream("", &data)]] {
+            let file = page(&format!("/XObject<<{PICTURE}>>"), stream("", DRAWN), picture);
+            let what = refused(file);
+            assert!(what.contains(wanted), "{wanted}: {what}");
+        }
+    }
+}
+
+#[test]
 fn a_picture_that_is_drawn_again_and_again_costs_its_pixels_each_time() {
     let data = deflated(&[0; 250_000]);
     let drawn = DRAWN.repeat(5);
@@ -210,6 +254,18 @@ fn what_is_drawn_is_counted_by_its_cost() {
         .collect();
     let tile = "/Type/Pattern/PatternType 1/PaintType 1/TilingType 1/BBox[0 0 600 900]/XStep 1/YStep 1/Resources<<>>";
     let filled = b"/Pattern cs /P scn 0 0 595 842 re f";
+    // Glyphs that are contents: each shows two of its own kind, in the font of the page, or draws much.
+    let glyph = |procedure: &[u8]| {
+        let font = "<</Type/Font/Subtype/Type3/FontBBox[0 0 1000 1000]/FontMatrix[.001 0 0 .001 0 0]/FirstChar 97/LastChar 97\
+            /Widths[1000]/Encoding<</Differences[97/a]>>/CharProcs<</a 7 0 R>>>>";
+        let shown = stream("", b"BT /F 9 Tf (aaaaaaaaaaaaaaaaaaaaaaaaa) Tj ET");
+        page(
+            "/Font<</F 6 0 R>>",
+            shown,
+            vec![font.into(), stream("", procedure)],
+        )
+    };
+    let much = [b"1000 0 d0 ".as_slice(), &b"0 0 9 9 re f ".repeat(1_000)].concat();
     let mask = "/ExtGState<</G<</SMask<</S/Luminosity/G 6 0 R>>>>>>";
     let group = stream(
         "/Subtype/Form/BBox[0 0 595 842]/Group<</S/Transparency/CS/DeviceGray>>",
@@ -240,6 +296,8 @@ fn what_is_drawn_is_counted_by_its_cost() {
             "forms",
             page(&format!("/XObject<<{PICTURE}>>"), stream("", b"/I Do"), recursion),
         ),
+        ("glyphs in glyphs", glyph(b"1000 0 d0 BT /F 9 Tf (aa) Tj ET")),
+        ("large glyphs", glyph(&much)),
         (
             "groups",
             page(
@@ -283,6 +341,34 @@ fn streams_that_opening_decodes_are_refused() {
         let error = open(file).unwrap_err();
         assert!(matches!(error, PdfError::TooLarge { .. }), "{entries}: {error}");
     }
+}
+
+#[test]
+fn streams_of_objects_that_cannot_be_looked_into_are_bounded_by_their_length() {
+    let file = |entries: &str, length: usize| {
+        let objects = stream(&format!("/Type/ObjStm/N 1/First 5{entries}"), &vec![b'x'; length]);
+        page("", stream("", b""), vec![objects, b"[/FlateDecode]".to_vec()])
+    };
+    let encrypted = |file: Vec<u8>| {
+        let text = String::from_utf8(file).unwrap();
+        text.replace("/Root", "/Encr#79pt<</Filter/Standard/V 9>>/Root")
+            .into_bytes()
+    };
+    let flate = "/Filter/FlateDecode";
+    assert_eq!(open(file(flate, 2_000)).unwrap().page_count(), 2);
+    for too_large in [file(flate, 2_000), file("/Filter[/FlateDecode/FlateDecode]", 10)] {
+        let error = open(encrypted(too_large)).unwrap_err();
+        assert!(matches!(error, PdfError::TooLarge { .. }), "{error}");
+    }
+    let error = open(encrypted(file(flate, 900))).unwrap_err();
+    assert!(
+        matches!(error, PdfError::Damaged { .. }),
+        "nobody knows this encryption: {error}"
+    );
+
+    let error = open(file("/Filter 7 0 R", 10)).unwrap_err();
+    assert!(matches!(error, PdfError::Damaged { .. }), "{error}");
+    assert!(error.to_string().contains("filters"), "{error}");
 }
 
 #[test]

@@ -31,7 +31,7 @@ pub(super) struct Collector<'w> {
     /// Pixels of the pictures so far.
     pixels: u64,
     max_pixels: u64,
-    /// Depth within tiles and masks, of which only the cost is noted.
+    /// Depth within tiles, masks and glyphs that are drawn, of which only the cost is noted.
     nested: usize,
     watch: &'w Watch,
 }
@@ -105,6 +105,20 @@ impl<'w> Collector<'w> {
         let _ = tiling.interpret(self, Affine::IDENTITY, false);
         self.nested -= 1;
         self.count((tiles - 1.0) * (self.work - before));
+    }
+
+    /// Counts what the glyphs of a Type 3 font draw, which are contents as that of a page is, and may show such glyphs themselves.
+    fn count_procedures<'a>(&mut self, run: &GlyphRun<'_, 'a>, props: &DrawProps<'a>) {
+        for glyph in run.glyphs() {
+            let drawn: &Drawn<'a> = glyph;
+            let Drawn::Type3(procedure) = drawn else { continue };
+            // A procedure that draws nothing costs time all the same.
+            self.watch.check();
+            self.count(1.0);
+            self.nested += 1;
+            procedure.interpret(self, props.transform, glyph.transform(), &props.paint);
+            self.nested -= 1;
+        }
     }
 
     fn count_mask(&mut self, mask: &SoftMask<'_>) {
@@ -214,6 +228,9 @@ impl<'a> Device<'a> for Collector<'_> {
         );
         let visible = !matches!(mode, DrawMode::Invisible);
         self.count_paint(&props.paint);
+        if visible {
+            self.count_procedures(run, &props);
+        }
         if self.nested > 0 {
             self.count(run.glyphs().len() as f64);
             return;

@@ -9,6 +9,10 @@ use super::lzw::lzw_length;
 
 /// Bytes that one byte of a deflated stream stands for at most: a match of 258 in two bits.
 const DEFLATED: u64 = 1032;
+/// Bytes that one byte of a stream of LZW codes stands for at most: two codes in three bytes, each of as many bytes as there are codes.
+const LZW: u64 = 2731;
+/// Bytes that one byte of runs stands for at most: 128 in two.
+const RUNS: u64 = 64;
 const BUFFER: usize = 1 << 16;
 
 /// Bytes behind the last filter that is not one of pictures, or their number where it was only counted.
@@ -55,7 +59,20 @@ pub(super) fn decoded<'a>(raw: Cow<'a, [u8]>, filters: &[Filter], limit: u64) ->
 
 /// True for bytes that stand for no more than `limit` whatever they are, by their number alone.
 pub(super) fn is_light(raw: &[u8], filters: &[Filter], limit: u64) -> bool {
-    filters == [Filter::FlateDecode] && (raw.len() as u64).saturating_mul(DEFLATED) <= limit
+    filters == [Filter::FlateDecode] && most(raw.len() as u64, filters) <= limit
+}
+
+/// Most bytes that so many stand for, whatever they are.
+pub(super) fn most(raw: u64, filters: &[Filter]) -> u64 {
+    let factor = |filter: &Filter| match filter {
+        Filter::FlateDecode => DEFLATED,
+        Filter::LzwDecode => LZW,
+        Filter::RunLengthDecode => RUNS,
+        // Four zeros in one.
+        Filter::Ascii85Decode => 4,
+        _ => 1,
+    };
+    filters.iter().map(factor).fold(raw, u64::saturating_mul)
 }
 
 /// Length of what a deflated stream stands for, at most a buffer more than `limit`; and the bytes.

@@ -2,6 +2,7 @@
 //! the library decodes whatever a stream holds into memory.
 
 mod filters;
+mod jbig2;
 mod lzw;
 mod objects;
 mod sections;

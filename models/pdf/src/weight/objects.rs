@@ -1,5 +1,6 @@
 //! Streams that a page uses, by whatever way it refers to them.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -9,6 +10,7 @@ use hayro_syntax::page::Page;
 use parkhang_cv::decode::probe_page;
 
 use super::filters::{Decoded, decoded, is_light};
+use super::jbig2;
 use crate::limits::within;
 use crate::{Limits, PdfError};
 
@@ -182,17 +184,14 @@ fn check_stream(stream: &Stream<'_>, limits: &Limits) -> Result<(), PdfError> {
             Some((width, height)) => pixels(width, height),
             None => Ok(()),
         },
-        Some(Filter::Jbig2Decode) => jbig2_sides(&data)
-            .into_iter()
-            .try_for_each(|(width, height)| pixels(width, height)),
+        Some(Filter::Jbig2Decode) => {
+            let globals =
+                parameters(dict).and_then(|dict| dict.get::<Stream<'_>>(b"JBIG2Globals".as_slice()));
+            let globals = globals.map(|globals| bytes_of(&globals, limits)).transpose()?;
+            jbig2::check(&[&globals.unwrap_or_default(), &data], limits)
+        }
         Some(Filter::CcittFaxDecode) => {
-            let parameters = dict
-                .get::<Dict<'_>>(b"DecodeParms".as_slice())
-                .or_else(|| dict.get::<Dict<'_>>(b"DP".as_slice()))
-                .or_else(|| {
-                    let all = dict.get::<Array<'_>>(b"DecodeParms".as_slice())?;
-                    all.iter::<Object<'_>>().filter_map(Object::into_dict).last()
-                });
+            let parameters = parameters(dict);
             let of = |key: &[u8]| parameters.as_ref().and_then(|dict| dict.get::<u32>(key));
             let columns = of(b"Columns").unwrap_or(1728);
             let rows = of(b"Rows").or(sides.map(|(_, height)| height)).unwrap_or(0);
@@ -200,6 +199,27 @@ fn check_stream(stream: &Stream<'_>, limits: &Limits) -> Result<(), PdfError> {
         }
         _ => Ok(()),
     }
+}
+
+/// Bytes of a stream that is not too long; none of one that cannot be decoded.
+fn bytes_of(stream: &Stream<'_>, limits: &Limits) -> Result<Vec<u8>, PdfError> {
+    match decoded(stream.raw_data(), &stream.filters(), limits.max_stream_bytes) {
+        Decoded::Bytes(bytes) => Ok(bytes.into_owned()),
+        Decoded::Length(length) => {
+            within("a stream in bytes", length, limits.max_stream_bytes)?;
+            let bytes = stream.decoded_data().map(Cow::into_owned);
+            Ok(bytes.unwrap_or_default())
+        }
+    }
+}
+
+/// Parameters of the last filter of a stream.
+fn parameters<'a>(dict: &Dict<'a>) -> Option<Dict<'a>> {
+    let one = |key: &[u8]| dict.get::<Dict<'a>>(key);
+    one(b"DecodeParms").or_else(|| one(b"DP")).or_else(|| {
+        let all = dict.get::<Array<'a>>(b"DecodeParms".as_slice())?;
+        all.iter::<Object<'a>>().filter_map(Object::into_dict).last()
+    })
 }
 
 /// Width and height of a JPEG 2000 picture, from the SIZ marker of its code stream (ISO 15444-1, A.5.1). A picture of too many tiles counts
@@ -224,46 +244,4 @@ fn jpx_sides(data: &[u8]) -> Option<(u32, u32)> {
         return Some((u32::MAX, u32::MAX));
     }
     Some((width, height))
-}
-
-/// Sides of the page and the regions of a JBIG2 picture as it is embedded (ISO 14492, 7.2 and 7.4.1).
-fn jbig2_sides(data: &[u8]) -> Vec<(u32, u32)> {
-    let number = |at: usize| Some(u32::from_be_bytes(data.get(at..at + 4)?.try_into().ok()?));
-    let mut sides = Vec::new();
-    let mut at = 0;
-    let mut header = |at: usize| -> Option<usize> {
-        let flags = *data.get(at + 4)?;
-        let count = usize::from(*data.get(at + 5)? >> 5);
-        let (count, mut next) = if count == 7 {
-            let count = number(at + 5)? & 0x1fff_ffff;
-            let count = usize::try_from(count).ok()?;
-            (count, at + 9 + (count + 1).div_ceil(8))
-        } else {
-            (count, at + 6)
-        };
-        let width = match number(at)? {
-            ..=256 => 1,
-            257..=65_536 => 2,
-            _ => 4,
-        };
-        next = next.checked_add(count.checked_mul(width)?)?;
-        next += if flags & 0x40 == 0 { 1 } else { 4 };
-        let length = number(next)?;
-        let body = next + 4;
-        if matches!(
-            flags & 0x3f,
-            4 | 6 | 7 | 20 | 22 | 23 | 36 | 38 | 39 | 40 | 42 | 43 | 48
-        ) {
-            let height = number(body + 4)?;
-            // The height of a page may be unknown, and is that of its stripes then.
-            let height = if height == u32::MAX { 0 } else { height };
-            sides.push((number(body)?, height));
-        }
-        // A region of unknown length is the last that can be looked at.
-        body.checked_add(usize::try_from(length).ok().filter(|_| length != u32::MAX)?)
-    };
-    while let Some(next) = header(at) {
-        at = next;
-    }
-    sides
 }
