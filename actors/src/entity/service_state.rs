@@ -18,6 +18,12 @@ struct Troubles {
     until: Option<Instant>,
 }
 
+impl Troubles {
+    fn is_pause(&self) -> bool {
+        self.until.is_some_and(|until| until > Instant::now())
+    }
+}
+
 impl ServiceState {
     /// Returns the rest of the pause; zero if there is none.
     pub(super) fn pause(&self) -> Duration {
@@ -32,11 +38,12 @@ impl ServiceState {
         self.troubles().failures > 0
     }
 
-    /// Notes an answer.
+    /// Notes that the service has done what it was asked. A pause stays: the answer may be of a request from before it.
     pub(super) fn succeeded(&self, service: &str) {
-        let before = std::mem::take(&mut *self.troubles());
-        if before.failures > 0 {
+        let mut troubles = self.troubles();
+        if troubles.failures > 0 && !troubles.is_pause() {
             info!(service, "the service does its work again");
+            *troubles = Troubles::default();
         }
     }
 
@@ -47,10 +54,13 @@ impl ServiceState {
         }
         let mut troubles = self.troubles();
         // Those that were asked together fail together, which is one failure.
-        if troubles.until.is_some_and(|until| until > Instant::now()) && error.retry_after().is_none() {
+        let is_paused = troubles.is_pause();
+        if is_paused && error.retry_after().is_none() {
             return;
         }
-        troubles.failures = troubles.failures.saturating_add(1);
+        if !is_paused {
+            troubles.failures = troubles.failures.saturating_add(1);
+        }
         let pause = pause_after(
             troubles.failures,
             error.retry_after(),
@@ -84,8 +94,12 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_busy_service_is_left_alone_for_as_long_as_it_asks() {
         let state = ServiceState::default();
-        state.failed("llm", &busy(Some(7)));
-        state.failed("llm", &busy(None));
+        // A whole batch, which is one failure.
+        for _ in 0..5 {
+            state.failed("llm", &busy(Some(7)));
+            state.failed("llm", &busy(None));
+        }
+        state.succeeded("llm");
         assert_eq!(state.pause(), Duration::from_secs(7));
         tokio::time::advance(Duration::from_secs(8)).await;
         assert!(state.pause().is_zero() && state.is_in_doubt());
