@@ -262,10 +262,16 @@ fn a_fleet_for_pages_comes_from_zero_and_goes_back_over_sqs() {
     finish(site.command(["queue", "create"])).exits(0);
     filings.create_job();
     let leader = launching_orchestrator(site, &address);
-    let groups = || finish(site.command(["workers", "list", "--json"])).exits(0).json();
+    let groups = || {
+        finish(site.command(["workers", "list", "--json"]))
+            .exits(0)
+            .json()
+    };
     let is_empty = |listed: &Value| {
         let groups = listed["groups"].as_array().unwrap();
-        groups.iter().all(|group| group["desired"] == 0 && group["joined"] == 0)
+        groups
+            .iter()
+            .all(|group| group["desired"] == 0 && group["joined"] == 0)
     };
     let listed = groups();
     assert!(is_empty(&listed), "no messages, nobody there: {listed:#}");
