@@ -138,9 +138,9 @@ fn power_of_two(exponent: __m512) -> __m512 {
     const SERIES: [f32; 6] = [
         1.333_355_8e-3,
         9.618_129e-3,
-        5.550_410_9e-2,
-        2.402_265_1e-1,
-        6.931_471_8e-1,
+        5.550_411e-2,
+        2.402_265e-1,
+        std::f32::consts::LN_2,
         1.0,
     ];
     let whole = _mm512_roundscale_ps::<0>(exponent);

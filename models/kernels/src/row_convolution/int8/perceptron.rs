@@ -153,9 +153,9 @@ fn linear<const N: usize>(
         for output in 0..OUTPUTS {
             let (factor, offset) = scales[output];
             let (factor, offset) = (_mm512_set1_ps(factor), _mm512_set1_ps(offset));
-            for number in 0..N {
+            for (number, sum) in sums[output].into_iter().enumerate() {
                 let place = output * N + number;
-                let sum = _mm512_cvtepi32_ps(sums[output][number]);
+                let sum = _mm512_cvtepi32_ps(sum);
                 let mut value = _mm512_fmadd_ps(sum, factor, offset);
                 if let Some(added) = added {
                     value = _mm512_add_ps(value, _mm512_loadu_ps(&added[place]));
