@@ -1,7 +1,7 @@
 //! The likeliest of very many classes, whose scores never leave the registers: an online softmax (Milakov and Gimelshein,
 //! "Online normalizer calculation for softmax", 2018) behind the product.
 
-use std::f32::consts::{LN_2, LOG2_E};
+use std::f32::consts::LOG2_E;
 
 use archmage::prelude::*;
 
@@ -140,7 +140,7 @@ fn power_of_two(exponent: __m512) -> __m512 {
         9.618_129e-3,
         5.550_411e-2,
         2.402_265e-1,
-        LN_2,
+        std::f32::consts::LN_2,
         1.0,
     ];
     let whole = _mm512_roundscale_ps::<0>(exponent);

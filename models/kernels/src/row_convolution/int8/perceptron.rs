@@ -155,7 +155,8 @@ fn linear<const N: usize>(
             let (factor, offset) = (_mm512_set1_ps(factor), _mm512_set1_ps(offset));
             for (number, sum) in sums[output].into_iter().enumerate() {
                 let place = output * N + number;
-                let mut value = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), factor, offset);
+                let sum = _mm512_cvtepi32_ps(sum);
+                let mut value = _mm512_fmadd_ps(sum, factor, offset);
                 if let Some(added) = added {
                     value = _mm512_add_ps(value, _mm512_loadu_ps(&added[place]));
                 }
