@@ -55,6 +55,14 @@ pub struct SegmentDocument {
     pub confidence: f32,
 }
 
+impl SegmentDocument {
+    /// Left, top, width and height of its box.
+    pub fn bounds(&self) -> [i32; 4] {
+        let Rect { x, y, width, height } = bounding_rect(&self.polygon);
+        [x, y, width, height]
+    }
+}
+
 /// Part of a line, for formats with the places of words.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Word<'a> {

@@ -11,7 +11,6 @@ use base64::engine::general_purpose::STANDARD;
 use bytesize::ByteSize;
 use clap::Args;
 use futures::{StreamExt, TryStreamExt, stream};
-use parkhang_models::page::geometry::{Rect, bounding_rect};
 use parkhang_store::storage::ArtifactStore;
 use serde::Serialize;
 
@@ -220,8 +219,7 @@ fn viewer_page(page: &PageDocument, picture: Option<String>) -> ViewerPage<'_> {
 }
 
 fn viewer_segment(segment: &SegmentDocument) -> (&str, f32, [i32; 4]) {
-    let Rect { x, y, width, height } = bounding_rect(&segment.polygon);
-    (&segment.text, segment.confidence, [x, y, width, height])
+    (&segment.text, segment.confidence, segment.bounds())
 }
 
 fn escape(text: &str) -> String {

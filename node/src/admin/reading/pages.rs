@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 use crate::admin::command::{Access, Answer, Command, Verb};
 use crate::admin::tasks::find;
 use crate::admin::{Admin, Refusal};
-use crate::export::document::{LineDocument, PageDocument, VolumeDocument};
+use crate::export::document::{LineDocument, PageDocument, SegmentDocument, VolumeDocument};
 
 /// List the pages of a volume, by the names of their images.
 #[derive(Debug, Args)]
@@ -88,6 +88,18 @@ pub struct Line {
     /// Corners of its outline, each as x and y.
     #[schema(value_type = Vec<Vec<i32>>)]
     polygon: Vec<[i32; 2]>,
+    /// Words or syllables with their places.
+    words: Vec<Word>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Word {
+    text: String,
+    /// Confidence of the recognition, from 0 to 1.
+    confidence: f32,
+    /// Left, top, width and height of its box.
+    #[schema(value_type = Vec<i32>)]
+    bounds: [i32; 4],
 }
 
 #[async_trait]
@@ -146,6 +158,17 @@ impl From<&LineDocument> for Line {
             text: line.text.clone(),
             confidence: line.confidence,
             polygon: line.polygon.iter().map(|corner| [corner.x, corner.y]).collect(),
+            words: line.segments.iter().map(Word::from).collect(),
+        }
+    }
+}
+
+impl From<&SegmentDocument> for Word {
+    fn from(segment: &SegmentDocument) -> Self {
+        Self {
+            text: segment.text.clone(),
+            confidence: segment.confidence,
+            bounds: segment.bounds(),
         }
     }
 }

@@ -52,7 +52,7 @@ export async function reader(place, job, volume, number) {
       const box = sheet.getBoundingClientRect();
       large.center((page.width * (event.clientX - box.left)) / box.width);
     },
-    shown: sharper, words: (line) => line.segments.map(boxed), labels: page.lines.map(placed(page)),
+    shown: sharper, words: (line) => line.words.map(boxed), labels: page.lines.map(placed(page)),
   });
 
   let chosen;
@@ -118,9 +118,8 @@ export async function reader(place, job, volume, number) {
   };
 }
 
-function boxed({ text, polygon, confidence }) {
-  const { left, top, right, bottom } = bounds(polygon);
-  return wordBox([left, top, right - left + 1, bottom - top + 1], `${text.trim()}, confidence ${percent(confidence)}`);
+function boxed({ text, bounds: box, confidence }) {
+  return wordBox(box, `${text.trim()}, confidence ${percent(confidence)}`);
 }
 
 // The number of a line, before its beginning.
