@@ -33,7 +33,7 @@ const FAILED: [&str; 8] = [
 /// Longest id of a job, in bytes.
 const MAX_JOB_ID: usize = 512;
 
-/// How a job stands at its service.
+/// State of a job at its service.
 #[derive(Debug, Clone, PartialEq)]
 pub enum JobLook {
     Running,

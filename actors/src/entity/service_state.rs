@@ -1,4 +1,4 @@
-//! How a service is doing, as far as this process has seen.
+//! Health of a service, as far as this process has seen.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -102,7 +102,7 @@ async fn submit(entities: &Entities, station: &Station, claimed: &ClaimedEntity)
     write(entities, station, claimed, &submitted).await;
 }
 
-/// What became of a submit.
+/// Outcome of a submit.
 enum Submit {
     /// It was made, or the claim is given back.
     Went(EntityEvent),

@@ -9,6 +9,7 @@ use super::page_stage::VolumeRun;
 use parkhang_core::domain::StageError;
 use parkhang_core::failpoint::Failpoint;
 use parkhang_store::artifact::{ArtifactRow, Provenance, read_table, write_table};
+use parkhang_store::storage::{ArtifactKey, ObjectMeta};
 
 /// Parts that are deleted at once.
 const DELETIONS: usize = 16;
@@ -78,16 +79,12 @@ pub(super) async fn note_fingerprint<R: ArtifactRow>(
 ///
 /// When some are still there.
 pub(super) async fn drop_superseded_parts<R: ArtifactRow>(run: &VolumeRun) -> Result<(), StageError> {
-    let storage_error = |error| run.storage_error(&error);
     let store = run.store.as_ref();
-    let parts = store
-        .list(&run.layout.parts_folder(&run.stage))
-        .await
-        .map_err(storage_error)?;
+    let parts = parts(run).await?;
     if parts.is_empty() {
         return Ok(());
     }
-    // Where the table is absent or damaged, the next run goes on from the parts.
+    // The next run goes on from the parts if the table is absent or damaged.
     let Ok(table) = read_table::<R>(store, &run.table::<R>()).await else {
         return Ok(());
     };
@@ -98,7 +95,10 @@ pub(super) async fn drop_superseded_parts<R: ArtifactRow>(run: &VolumeRun) -> Re
         };
         let mut pages = saved.provenance.pages.iter();
         if pages.all(|(page, fingerprint)| published.get(page) == Some(fingerprint)) {
-            store.delete(&part).await.map_err(storage_error)?;
+            store
+                .delete(&part)
+                .await
+                .map_err(|error| run.storage_error(&error))?;
         }
     }
     Ok(())
@@ -111,12 +111,8 @@ pub(super) async fn drop_superseded_parts<R: ArtifactRow>(run: &VolumeRun) -> Re
 ///
 /// When some are still there.
 pub(super) async fn drop_parts(run: &VolumeRun) -> Result<(), StageError> {
-    let storage_error = |error| run.storage_error(&error);
     let store = run.store.as_ref();
-    let parts = store
-        .list(&run.layout.parts_folder(&run.stage))
-        .await
-        .map_err(storage_error)?;
+    let parts = parts(run).await?;
     stream::iter(parts)
         .map(Ok)
         .try_for_each_concurrent(DELETIONS, |(part, _)| async move {
@@ -125,5 +121,12 @@ pub(super) async fn drop_parts(run: &VolumeRun) -> Result<(), StageError> {
             Ok(())
         })
         .await
-        .map_err(storage_error)
+        .map_err(|error| run.storage_error(&error))
+}
+
+/// Lists the checkpoints.
+async fn parts(run: &VolumeRun) -> Result<Vec<(ArtifactKey, ObjectMeta)>, StageError> {
+    let folder = run.layout.parts_folder(&run.stage);
+    let listed = run.store.list(&folder).await;
+    listed.map_err(|error| run.storage_error(&error))
 }

@@ -126,7 +126,7 @@ async fn every_row_is_completed_once_or_has_failed_with_its_reason() {
             |counts| counts.stages[0].completed >= 10,
         )
         .await;
-    // As a killed process does it: nothing is released, and whatever was under way stays as it is.
+    // Nothing is released, and whatever was under way stays as it is, like after the death of a process.
     running.abort();
     assert!(running.await.unwrap_err().is_cancelled());
 

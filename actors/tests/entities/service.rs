@@ -104,7 +104,7 @@ impl Service {
         for (_, fault) in FAULTS {
             assert!(state.met.contains(&fault), "{fault:?} was not met");
         }
-        // That came before the answer to its submit.
+        // The message came before the answer to its submit.
         assert_eq!(state.heard.first(), Some(&Heard::Processed));
     }
 }

@@ -135,7 +135,7 @@ impl World {
     }
 }
 
-/// What a service sends, signed with a secret.
+/// Message of a service, signed with a secret.
 fn tell(address: &str, secret: &str, message: &Value) -> Answer {
     let body = message.to_string();
     let now = chrono::Utc::now().timestamp().to_string();

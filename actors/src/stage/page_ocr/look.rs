@@ -88,7 +88,7 @@ fn chosen(words: &[LayerWord], is_known: impl Fn(char) -> bool) -> Vec<LayerLine
         .collect();
     let third = lines.len().div_ceil(LINES).max(1);
     let longest = |lines: &[LayerLine]| {
-        // Of equally long ones the first.
+        // The first one wins where several are equally long.
         let longest = lines.iter().rev().max_by_key(|line| line.letters.len());
         longest.cloned()
     };

@@ -61,7 +61,7 @@ impl WithSimd for Attention<'_> {
                 values[number * padded..][..width].copy_from_slice(channel(2, number));
             }
             for first in (0..width).step_by(TOGETHER) {
-                // Where fewer columns are left, the last one is asked for again.
+                // The last column is asked for again where fewer are left.
                 let column = |query: usize| (first + query).min(width - 1);
                 for place in 0..padded / S::F32_LANES {
                     let mut sums = [simd.splat_f32s(0.0); TOGETHER];
@@ -80,7 +80,7 @@ impl WithSimd for Attention<'_> {
                 let mut wholes = [0.0; TOGETHER];
                 for (shares, whole) in shares.chunks_exact_mut(padded).zip(&mut wholes) {
                     *whole = soften(&mut shares[..width]);
-                    // What lies behind the last column has no share: its values are zero.
+                    // Columns behind the last one have no share: their values are zero.
                     shares[width..].fill(0.0);
                 }
                 for number in 0..depth {

@@ -107,7 +107,7 @@ impl WithSimd for Pass<'_> {
         // Neighbouring rows of the output see the same rows only where the taps of the kernel are neighbours as well.
         let together = if vertical.dilation == 1 { ROWS } else { 1 };
         let reach = vertical.dilation * (vertical.kernel - 1);
-        // What a group of rows sees of a channel, with zeros around; it stays in the first-level cache.
+        // The part of a channel that a group of rows sees, with zeros around; it stays in the first-level cache.
         let width = target.width.next_multiple_of(S::F32_LANES);
         let starts: Vec<usize> = windows.starts(width).collect();
         let padding = shape.padding[1];

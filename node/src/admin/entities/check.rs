@@ -8,7 +8,7 @@ use super::pipeline;
 use crate::admin::command::{Access, Answer, Command, Verb};
 use crate::admin::{Admin, Refusal};
 
-/// What a table lacks for its pipeline.
+/// Parts that a table lacks for its pipeline.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Lacks {
     entity: String,

@@ -11,7 +11,7 @@ use crate::StateError;
 /// Rows of one transaction, so that no lock is held long.
 const BATCH: i64 = 1000;
 
-/// What a look at stuck jobs did.
+/// Numbers of rows that a look at stuck jobs has reset.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StuckEntities {
     pub queued: u64,

@@ -13,7 +13,7 @@ use super::layer::{COLUMNS, Layer, quantize, sums};
 use super::{QUAD, Quantization};
 
 impl Layer<'_> {
-    /// For each pixel the output with the largest value and its share of the softmax over all.
+    /// Finds for each pixel the output with the largest value, and its share of the softmax over all.
     pub(in super::super) fn likeliest(self, map: &RowMap) -> Vec<(u32, f32)> {
         let pixels = map.rows * map.width;
         let mut pass = Pass {
@@ -57,7 +57,7 @@ fn search<const N: usize>(processor: X64V4xToken, pass: &mut Pass<'_>, strip: St
     let words: &mut [u32] = bytemuck::cast_slice_mut(&mut pass.words);
     let seen = &mut pass.seen[..pass.map.channels * columns];
     if strip.count < columns {
-        // What lies behind the last pixel must not widen the range.
+        // Values behind the last pixel must not widen the range.
         seen.fill(0.0);
     }
     strip.pack(pass.map, None, columns, seen);

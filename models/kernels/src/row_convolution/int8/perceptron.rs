@@ -87,7 +87,7 @@ fn compute<const N: usize>(processor: X64V4xToken, pass: &mut Pass<'_>, strip: S
 
     let seen = &mut pass.seen[..pass.map.channels * columns];
     if strip.count < columns {
-        // What lies behind the last pixel must not widen the range.
+        // Values behind the last pixel must not widen the range.
         seen.fill(0.0);
     }
     strip.pack(pass.map, pass.factors, columns, seen);
