@@ -49,7 +49,7 @@ fn pipeline() -> Arc<EntityPipeline> {
         next: STAGES.get(index + 1).map(|next| stage(next)),
         limits: StageLimits {
             max_retries: MAX_RETRIES,
-            stuck_timeout: Duration::from_secs(3),
+            stuck_timeout: Duration::from_secs(5),
         },
     };
     let stages = STAGES.iter().enumerate().map(named).collect();
@@ -75,7 +75,7 @@ async fn process(options: &PgConnectOptions, scraper: &Service, llm: &Service) -
             _ => (llm, "llm"),
         };
         let settings = JobsSettings {
-            timeout: Duration::from_millis(500),
+            timeout: Duration::from_millis(1500),
             ..JobsSettings::at(&service.url)
         };
         let service = StageService {
