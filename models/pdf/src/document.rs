@@ -116,6 +116,18 @@ impl Document {
         })
     }
 
+    /// Returns the width and height in pixels of the largest [`picture`](Self::picture) of a page, which is the page at
+    /// [`DEFAULT_DPI`](crate::DEFAULT_DPI) unless that had too many pixels.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`size`](Self::size).
+    pub fn picture_size(&self, index: u32) -> Result<(u32, u32), PdfError> {
+        self.ask(index, |page, limits, _| {
+            Ok(pixels::usual_size(Frame::of(page)?.size, limits))
+        })
+    }
+
     /// Returns a page in colour for people, with at most so many pixels a side.
     ///
     /// # Errors

@@ -14,7 +14,7 @@ use kurbo::{Affine, BezPath, Rect};
 use parkhang_cv::decode::{DecodeLimits, decode_page};
 
 use crate::content::{Content, Picture, settings};
-use crate::geometry::PixelMap;
+use crate::geometry::{PageSize, PixelMap};
 use crate::{Limits, PdfError};
 
 /// Resolution of renderings unless another one is asked for.
@@ -69,7 +69,11 @@ pub(crate) fn of(
     {
         return Ok(pixels);
     }
-    let (scale, smaller) = scale(content, f64::from(dpi) / INCH, limits.max_rendered_pixels as f64);
+    let (scale, smaller) = scale(
+        content.frame.size,
+        f64::from(dpi) / INCH,
+        limits.max_rendered_pixels as f64,
+    );
     let pixmap = rendered(page, content, scale);
     let gray = gray_of_pixmap(&pixmap);
     Ok(PagePixels {
@@ -99,8 +103,7 @@ pub(crate) fn picture(
 ) -> Result<RgbImage, PdfError> {
     let size = content.frame.size;
     let longest = f64::from(size.width.max(size.height)).max(1.0);
-    let wanted = (f64::from(max_side) / longest).min(DEFAULT_DPI as f64 / INCH);
-    let (scale, _) = scale(content, wanted, limits.max_rendered_pixels as f64);
+    let scale = usual_scale(size, limits).min(f64::from(max_side) / longest);
     let pixmap = rendered(page, content, scale);
     let (width, height) = (u32::from(pixmap.width()), u32::from(pixmap.height()));
     Ok(RgbImage::from_fn(width, height, |x, y| {
@@ -109,9 +112,25 @@ pub(crate) fn picture(
     }))
 }
 
+/// Width and height in pixels of a page at the usual resolution, or at the highest one that the limits allow.
+pub(crate) fn usual_size(size: PageSize, limits: &Limits) -> (u32, u32) {
+    let scale = usual_scale(size, limits);
+    let side = |points| u32::from(side(points, scale));
+    (side(size.width), side(size.height))
+}
+
+fn usual_scale(size: PageSize, limits: &Limits) -> f64 {
+    scale(
+        size,
+        f64::from(DEFAULT_DPI) / INCH,
+        limits.max_rendered_pixels as f64,
+    )
+    .0
+}
+
 /// Renders a page in grey at a low resolution, with the pixels a point.
 pub(crate) fn look(page: &Page<'_>, content: &Content, dpi: f64) -> (GrayImage, f32) {
-    let (scale, _) = scale(content, dpi / INCH, LOOK_PIXELS);
+    let (scale, _) = scale(content.frame.size, dpi / INCH, LOOK_PIXELS);
     (gray_of_pixmap(&rendered(page, content, scale)), scale as f32)
 }
 
@@ -126,8 +145,7 @@ fn gray_of_pixmap(pixmap: &Pixmap) -> GrayImage {
 }
 
 /// Pixels a point, and whether they are fewer than wanted.
-fn scale(content: &Content, wanted: f64, max_pixels: f64) -> (f64, bool) {
-    let size = content.frame.size;
+fn scale(size: PageSize, wanted: f64, max_pixels: f64) -> (f64, bool) {
     let (width, height) = (f64::from(size.width).max(1e-3), f64::from(size.height).max(1e-3));
     let most = (max_pixels / (width * height))
         .sqrt()
@@ -139,10 +157,14 @@ fn scale(content: &Content, wanted: f64, max_pixels: f64) -> (f64, bool) {
     }
 }
 
+/// Pixels of a side, at so many pixels a point.
+fn side(points: f32, scale: f64) -> u16 {
+    (f64::from(points) * scale).round().clamp(1.0, LONGEST_SIDE) as u16
+}
+
 fn rendered(page: &Page<'_>, content: &Content, scale: f64) -> Pixmap {
     let size = content.frame.size;
-    let side = |points: f32| (f64::from(points) * scale).round().clamp(1.0, LONGEST_SIDE) as u16;
-    let (width, height) = (side(size.width), side(size.height));
+    let (width, height) = (side(size.width, scale), side(size.height, scale));
     let mut context = RenderContext::new(width, height);
     render_into(
         page,

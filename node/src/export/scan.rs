@@ -6,7 +6,7 @@ use image::imageops::crop_imm;
 use parkhang_actors::jpeg::encode_jpeg;
 use parkhang_models::page::resize::resize_area;
 use parkhang_store::artifact::ImageName;
-use parkhang_store::pages::{PageRef, Scan};
+use parkhang_store::pages::{DisplayedPage, PageRef, Scan};
 use parkhang_store::storage::ArtifactStore;
 
 use super::document::PageDocument;
@@ -84,13 +84,20 @@ pub(super) async fn stored_scan(
 }
 
 fn drawn(scan: &Scan, view: View) -> Result<Option<Picture>, ViewError> {
+    let reduced = |size| match view.region {
+        None => view.picture_size(size),
+        Some(_) => size,
+    };
     // A scan that cannot be decoded is reported by the stages; here its page has no picture.
-    let Ok(page) = scan.displayed() else {
+    let Ok(DisplayedPage { picture: page, size }) = scan.displayed(reduced) else {
         return Ok(None);
     };
-    let scan = page.dimensions();
-    let part = view.part_of(scan)?;
-    let part = if (part.width, part.height) == scan {
+    if page.dimensions() != size {
+        // Drawn as small as it is wanted.
+        return Ok(jpeg(&page, size));
+    }
+    let part = view.part_of(size)?;
+    let part = if (part.width, part.height) == size {
         page
     } else {
         crop_imm(&page, part.x, part.y, part.width, part.height).to_image()
@@ -101,7 +108,7 @@ fn drawn(scan: &Scan, view: View) -> Result<Option<Picture>, ViewError> {
     } else {
         resize_area(&part, width, height)
     };
-    Ok(jpeg(&picture, scan))
+    Ok(jpeg(&picture, size))
 }
 
 /// Encodes a picture; `None` if it is larger than a JPEG can be.
@@ -122,6 +129,7 @@ mod tests {
     use std::io::Cursor;
 
     use image::{ImageFormat, Luma, load_from_memory};
+    use parkhang_store::pages::PdfPage;
 
     use super::*;
 
@@ -155,6 +163,33 @@ mod tests {
         assert_eq!(part.dimensions(), (200, 100), "nothing is enlarged");
         assert!(part.get_pixel(50, 50).0[0] > 200 && part.get_pixel(150, 50).0[0] < 50);
         assert_eq!(shown("1900,10,200,100", "50").dimensions(), (50, 25));
+    }
+
+    #[test]
+    fn a_page_of_a_pdf_is_drawn_as_small_as_it_is_shown() {
+        let file = include_bytes!("../../../models/pdf/tests/fixtures/javascript.pdf");
+        let limits = parkhang_pdf::Limits::default();
+        let document = parkhang_pdf::Document::open(file.as_slice().into(), None, &limits).unwrap();
+        let page = Scan::Pdf(PdfPage {
+            file: "javascript.pdf".into(),
+            document,
+            index: 0,
+            version: String::new(),
+        });
+        // A4 at 300 dpi.
+        let scan = (2480, 3508);
+        let whole = drawn(&page, View::default()).unwrap().unwrap();
+        assert_eq!((whole.width, whole.height, whole.scan), (1131, 1600, scan));
+        let view = View {
+            region: "400,300,1000,500".parse().ok(),
+            width: None,
+        };
+        let part = drawn(&page, view).unwrap().unwrap();
+        assert_eq!((part.width, part.height, part.scan), (1000, 500, scan));
+        for picture in [whole, part] {
+            let gray = load_from_memory(&picture.jpeg).unwrap().into_luma8();
+            assert!(gray.pixels().any(|pixel| pixel.0[0] < 80), "it has ink");
+        }
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub use folder::{DiscoverError, FolderSource, FoundVolume, VolumeKind, discover_
 pub use library::LibraryFolder;
 pub use pdf::pdf_page_index;
 pub use read_ahead::read_ahead;
-pub use scan::{PdfPage, Scan, ScanError, ScanPixels};
+pub use scan::{DisplayedPage, PdfPage, Scan, ScanError, ScanPixels};
 pub use survey::survey;
 
 /// Page of a volume, by the name that its source gives it.

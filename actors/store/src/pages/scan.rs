@@ -15,9 +15,6 @@ use parkhang_core::domain::ErrorCategory;
 const PICTURE_SIDE: u16 = 2400;
 const PICTURE_QUALITY: u8 = 80;
 
-/// Points to the inch.
-const POINTS: f32 = 72.0;
-
 /// Page of a volume: the bytes of an image file, or a page of a PDF that is open.
 #[derive(Debug, Clone)]
 pub enum Scan {
@@ -43,6 +40,14 @@ pub struct ScanPixels {
     pub page: DecodedPage,
     /// Place of the pixels on the displayed page of a PDF; `None` for an image file.
     pub map: Option<PixelMap>,
+}
+
+/// Picture of a whole page for people.
+#[derive(Debug, Clone)]
+pub struct DisplayedPage {
+    pub picture: GrayImage,
+    /// Width and height of the page in full size, in pixels; those of the picture may be smaller.
+    pub size: (u32, u32),
 }
 
 /// Reason for which a scan gives nothing.
@@ -121,22 +126,32 @@ impl Scan {
         })
     }
 
-    /// The whole page as it is displayed: the pixels of an image file, or a page of a PDF at its usual resolution, with what lies beside
-    /// its pictures. Blocks.
+    /// The whole page as it is displayed: the pixels of an image file, or a page of a PDF with what lies beside its pictures, drawn in the
+    /// size that `reduced` gives for its full one. Blocks.
     ///
     /// # Errors
     ///
     /// [`ScanError`] for a page that cannot be shown.
-    pub fn displayed(&self) -> Result<GrayImage, ScanError> {
+    pub fn displayed(
+        &self,
+        reduced: impl FnOnce((u32, u32)) -> (u32, u32),
+    ) -> Result<DisplayedPage, ScanError> {
         let page = match self {
-            Self::Image(_) => return Ok(self.pixels(&DecodeLimits::default(), &|| false)?.page.gray),
+            Self::Image(_) => {
+                let picture = self.pixels(&DecodeLimits::default(), &|| false)?.page.gray;
+                let size = picture.dimensions();
+                return Ok(DisplayedPage { picture, size });
+            }
             Self::Pdf(page) => page,
         };
-        let size = page.document.size(page.index)?;
-        let side = size.width.max(size.height) * DEFAULT_DPI / POINTS;
-        let side = side.round().clamp(1.0, f32::from(u16::MAX)) as u16;
+        let size = page.document.picture_size(page.index)?;
+        let (width, height) = reduced(size);
+        let side = u16::try_from(width.max(height)).unwrap_or(u16::MAX);
         let picture = page.document.picture(page.index, side)?;
-        Ok(DynamicImage::ImageRgb8(picture).into_luma8())
+        Ok(DisplayedPage {
+            picture: DynamicImage::ImageRgb8(picture).into_luma8(),
+            size,
+        })
     }
 
     /// Words of a PDF page's text layer, with the verdict about them; `None` for an image file. Blocks.
