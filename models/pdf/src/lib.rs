@@ -23,5 +23,5 @@ pub use geometry::{PageSize, PixelMap, Rect};
 pub use limits::Limits;
 pub use page_text::PageText;
 pub use pixels::{DEFAULT_DPI, PagePixels, PixelOrigin};
-pub use text::{Scripts, Word};
+pub use text::{Script, Scripts, Word, script_of};
 pub use verdict::{Reason, UnknownVerdict, Verdict, VerdictKind};

@@ -100,7 +100,7 @@ fn write_page(writer: &mut Writer<Vec<u8>>, page: &PageDocument, number: usize) 
                     .create_element("TextBlock")
                     .with_attribute(xml::attribute("ID", &format!("block_{number}_1")))
                     .with_attributes(box_of(page, &region))
-                    .with_attribute(("LANG", page.language()))
+                    .with_attribute(("LANG", page.language().tag()))
                     .write_inner_content(|block| {
                         for (index, line) in page.lines.iter().enumerate() {
                             write_line(block, &format!("{number}_1_{}", index + 1), line, page)?;

@@ -3,6 +3,8 @@
 use parkhang_models::page::geometry::{Point, Rect, bounding_rect};
 use serde::Serialize;
 
+use super::language::Language;
+
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct VolumeDocument {
     pub w_id: String,
@@ -140,12 +142,9 @@ impl PageDocument {
         }
     }
 
-    /// Returns the BCP 47 tag of the text: Tibetan, in its own script or in extended Wylie.
-    pub fn language(&self) -> &'static str {
-        match self.lines.first() {
-            Some(line) if line.encoding == "wylie" => "bo-x-ewts",
-            _ => "bo",
-        }
+    /// Returns the language of the text.
+    pub fn language(&self) -> Language {
+        Language::of(&self.lines)
     }
 
     /// Returns a polygon with corners outside the page moved to its edge; the whole page if the polygon is empty.

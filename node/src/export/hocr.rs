@@ -13,6 +13,7 @@ const CAPABILITIES: &str = "ocr_page ocr_carea ocr_line ocrx_word ocrp_wconf ocr
 
 /// Returns the document of a page, the `number`th of its volume.
 pub fn hocr(page: &PageDocument, number: usize) -> std::io::Result<Vec<u8>> {
+    let language = page.language().tag();
     // Without indentation, since white space within a line is text.
     let mut writer = Writer::new(Vec::new());
     writer.write_event(Event::Decl(BytesDecl::new("1.0", Some("UTF-8"), None)))?;
@@ -23,8 +24,8 @@ pub fn hocr(page: &PageDocument, number: usize) -> std::io::Result<Vec<u8>> {
         .create_element("html")
         .with_attributes([
             ("xmlns", "http://www.w3.org/1999/xhtml"),
-            ("xml:lang", page.language()),
-            ("lang", page.language()),
+            ("xml:lang", language),
+            ("lang", language),
         ])
         .write_inner_content(|html| {
             break_line(html)?;
@@ -52,16 +53,13 @@ fn write_head(writer: &mut Writer<Vec<u8>>, page: &PageDocument) -> std::io::Res
             ("content", "text/html; charset=utf-8"),
         ])
         .write_empty()?;
-    let script = match page.language() {
-        "bo" => "Tibt",
-        _ => "Latn",
-    };
+    let language = page.language();
     for (name, content) in [
         ("ocr-system", concat!("parkhang ", env!("CARGO_PKG_VERSION"))),
         ("ocr-capabilities", CAPABILITIES),
         ("ocr-number-of-pages", "1"),
-        ("ocr-langs", page.language()),
-        ("ocr-scripts", script),
+        ("ocr-langs", language.tag()),
+        ("ocr-scripts", language.script()),
     ] {
         break_line(writer)?;
         writer

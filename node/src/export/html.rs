@@ -47,6 +47,7 @@ struct ViewerPage<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     picture: Option<String>,
     error: Option<&'a str>,
+    language: &'static str,
     lines: Vec<ViewerLine<'a>>,
 }
 
@@ -205,6 +206,7 @@ fn viewer_page(page: &PageDocument, picture: Option<String>) -> ViewerPage<'_> {
         height: page.height,
         picture,
         error: page.error.as_deref(),
+        language: page.language().tag(),
         lines: page
             .lines
             .iter()

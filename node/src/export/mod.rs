@@ -13,6 +13,7 @@ pub mod document;
 mod hocr;
 mod html;
 mod iiif;
+mod language;
 mod lines;
 mod load;
 mod pagexml;

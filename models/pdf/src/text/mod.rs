@@ -7,7 +7,7 @@ mod words;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use order::ordered;
-pub(crate) use script::{Script, script_of};
+pub use script::{Script, script_of};
 pub(crate) use words::{Layer, layer};
 
 use crate::geometry::Rect;

@@ -1,6 +1,6 @@
 /// Writing system of a character, as far as it is told apart here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Script {
+pub enum Script {
     Latin,
     Greek,
     Cyrillic,
@@ -14,7 +14,7 @@ pub(crate) enum Script {
 }
 
 /// Returns the writing system of a character, by the blocks of Unicode.
-pub(crate) fn script_of(c: char) -> Script {
+pub fn script_of(c: char) -> Script {
     match u32::from(c) {
         0x41..=0x5A | 0x61..=0x7A | 0xAA | 0xBA | 0xC0..=0xD6 | 0xD8..=0xF6 | 0xF8..=0x2B8 => Script::Latin,
         0x1E00..=0x1EFF | 0xFB00..=0xFB06 | 0xFF21..=0xFF3A | 0xFF41..=0xFF5A => Script::Latin,

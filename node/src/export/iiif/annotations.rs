@@ -41,7 +41,7 @@ fn annotation(id: &str, line: &LineDocument, page: &PageDocument, address: &Volu
             "type": "TextualBody",
             "value": line.text,
             "format": "text/plain",
-            "language": page.language(),
+            "language": page.language().tag(),
         },
         "target": {
             "type": "SpecificResource",

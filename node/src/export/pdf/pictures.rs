@@ -57,7 +57,7 @@ fn language(document: &VolumeDocument) -> Option<&'static str> {
         .filter(|page| !page.lines.is_empty())
         .map(PageDocument::language);
     let first = languages.next()?;
-    languages.all(|language| language == first).then_some(first)
+    languages.all(|language| language == first).then(|| first.tag())
 }
 
 fn with_page(mut book: Book, page: &PageDocument, scan: Option<&Scan>) -> Result<Book, SearchableError> {

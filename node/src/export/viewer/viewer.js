@@ -31,6 +31,7 @@ function show(index, selected = -1) {
   main.className = page.width > page.height ? "wide" : "tall";
   fill(by("scan"), !source && h("figcaption", {}, `no picture of ${page.source}`), drawn.zoom.place);
   fill(text, page.error ? h("p", { class: "failed" }, page.error) : page.lines.map(written));
+  text.lang = page.language;
   text.scrollTop = 0;
   line = -1;
   if (selected >= 0) select(selected);
