@@ -74,6 +74,8 @@ pub struct Page {
     image_name: String,
     width: u32,
     height: u32,
+    /// BCP 47 tag of the language of the text, as far as its letters tell it.
+    language: &'static str,
     /// Lines in reading order.
     lines: Vec<Line>,
     /// Reason for which the page could not be read.
@@ -146,6 +148,7 @@ impl From<&PageDocument> for Page {
             image_name: page.image_name.clone(),
             width: page.width,
             height: page.height,
+            language: page.language().tag(),
             lines: page.lines.iter().map(Line::from).collect(),
             error: page.error.clone(),
         }

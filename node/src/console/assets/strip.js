@@ -24,7 +24,7 @@ export function strip(page, whole, picture, turn) {
     const { text, confidence, polygon } = page.lines[index];
     const box = bounds(polygon);
     const [x, y, width, height] = region(page, box);
-    const words = h("text", { lang: "bo" }, text);
+    const words = h("text", { lang: page.language }, text);
     const image = (href, x, y, width, height) => h("image", { href, x, y, width, height, preserveAspectRatio: "none" });
     fill(view, h("svg", {
       viewBox: `${x} ${y} ${width} ${height * (1 + ROOM)}`, style: `--rows: ${1 + ROOM}`,
