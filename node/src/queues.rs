@@ -8,7 +8,8 @@ use chrono::TimeDelta;
 use parkhang_actors::source::{QueueOptions, StageQueues, WatchLimits};
 use parkhang_actors::stage::StageTable;
 use parkhang_core::domain::{QueuePurpose, StageName};
-use parkhang_queue::{DeadLetters, QueueServer, QueueSpec, SqsOptions, SqsServer, TaskQueue};
+use parkhang_queue::{DeadLetters, QueueError, QueueServer, QueueSpec, SqsOptions, SqsServer, TaskQueue};
+use tracing::warn;
 
 use crate::config::{ClusterConfig, IntakeQueue, SourceKind, Sqs};
 
@@ -138,6 +139,31 @@ pub async fn open(config: &Sqs, stages: &[StageName]) -> Result<StageQueues> {
         queues.insert(stage.clone(), queue);
     }
     Ok(queues)
+}
+
+/// Opens the queues of those stages that have one, and says in the log which have none.
+///
+/// # Errors
+///
+/// When the server does not answer.
+pub async fn open_existing(config: &Sqs, stages: &[StageName]) -> Result<StageQueues> {
+    let server = server(config).await?;
+    let mut queues = StageQueues::new();
+    for stage in stages {
+        match NamedQueue::of_stage(config, stage).open(server.as_ref()).await {
+            Ok(queue) => drop(queues.insert(stage.clone(), queue)),
+            Err(error) if is_missing(&error) => warn!("{error:#}"),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(queues)
+}
+
+fn is_missing(error: &anyhow::Error) -> bool {
+    matches!(
+        error.downcast_ref::<QueueError>(),
+        Some(QueueError::NotFound { .. })
+    )
 }
 
 /// Times of the configuration.

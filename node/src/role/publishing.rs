@@ -21,6 +21,8 @@ use crate::queues::{self, named_queues};
 /// Pause between two looks at the dead-letter queues.
 const LOOK_AT_LETTERS: Duration = Duration::from_secs(60);
 
+/// Time after which the queues are opened anew, if one was missing.
+const LOOK_FOR_MISSING: Duration = Duration::from_secs(60);
 /// Pause between two looks at the queues. Each costs two requests a queue.
 const LOOK_AT_QUEUES: Duration = Duration::from_secs(60);
 /// Longest time that a look may take.
@@ -40,9 +42,12 @@ pub async fn publish(loaded: &Loaded, store: &PostgresStore) {
     }
 }
 
-/// Publishes until a queue or the database does not answer.
+/// Publishes until a queue or the database does not answer, or it is time to look for queues that were missing.
 async fn rounds(loaded: &Loaded, store: &PostgresStore) -> Result<()> {
-    let queues = queues::open(&loaded.config.source.sqs, &StageTable::built_in().names()).await?;
+    let stages = StageTable::built_in().names();
+    // A queue that is missing holds up no stage but its own.
+    let queues = queues::open_existing(&loaded.config.source.sqs, &stages).await?;
+    let (is_complete, opened) = (queues.len() == stages.len(), Instant::now());
     let outbox = Arc::new(store.clone());
     let clock = Arc::new(StoreClock(outbox.clone()));
     // A purge shows by then, and nobody holds a message that was received before.
@@ -52,7 +57,7 @@ async fn rounds(loaded: &Loaded, store: &PostgresStore) -> Result<()> {
     // Subscribed to before the first round, so that nothing falls between the two.
     let (mut jobs, mut work) = (store.job_changes().await?, store.work_changes().await?);
     let mut look = Instant::now();
-    loop {
+    while is_complete || opened.elapsed() < LOOK_FOR_MISSING {
         let sent = publisher.round().await?;
         if sent > 0 {
             debug!(sent, "tasks published");
@@ -69,6 +74,7 @@ async fn rounds(loaded: &Loaded, store: &PostgresStore) -> Result<()> {
             () = tokio::time::sleep(loaded.config.source.poll) => {}
         }
     }
+    Ok(())
 }
 
 /// Looks at the queues of the configuration for ever, if there are any: sets the metrics, raises alarms, and records both. `store` is fenced

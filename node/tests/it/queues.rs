@@ -244,6 +244,26 @@ fn a_purge_loses_no_work_over_sqs() {
     assert_finished(site, &undisturbed(site));
 }
 
+/// Rows: 52.
+#[test]
+#[ignore = "needs ministack and boto3 beside $PYTHON: tests/python/requirements.txt"]
+fn a_queue_that_is_missing_holds_up_no_other_over_sqs() {
+    let queues = Queues::with_volumes(2, 1);
+    let site = &queues.site;
+    finish(site.command(["queue", "create"])).exits(0);
+    queues.boto3(&format!(
+        "{CLIENT}sqs.delete_queue(QueueUrl=url('ocr-reduce.fifo'))"
+    ));
+    let _leader = Node::start(site, "orchestrator", &[]);
+    finish(site.command(["job", "create", JOB])).exits(0);
+    let count = format!(
+        "{CLIENT}
+of = sqs.get_queue_attributes(QueueUrl=url('ocr-line-detection.fifo'), AttributeNames=['ApproximateNumberOfMessages'])
+print(of['Attributes']['ApproximateNumberOfMessages'])"
+    );
+    Wait::until("the volumes are published").sees(|| queues.boto3(&count), |count| count.trim() == "2");
+}
+
 /// What an operator is shown of queues: metrics, alarms, the overview, and of a volume why it waits.
 /// Rows: 152, 153, 154.
 #[test]
