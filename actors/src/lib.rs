@@ -9,12 +9,14 @@
 
 pub mod cluster;
 pub mod entity;
+pub mod external;
 pub mod inference;
 pub mod intake;
 pub mod jpeg;
 pub mod launcher;
 pub mod orchestrator;
 pub mod runner;
+pub mod services;
 pub mod source;
 pub mod stage;
 pub mod supervisor;

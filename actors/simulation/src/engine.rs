@@ -8,7 +8,7 @@ pub(crate) mod report;
 mod scaling;
 mod work;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -296,7 +296,14 @@ impl Engine {
         };
         // Real time, to measure the cost of the decisions alone, without the store's part of it.
         let (began, inside) = (Instant::now(), self.store.inside());
-        let mut plan = Plan::make(&*self.store, &self.offers, limits, self.time(self.now)).await?;
+        let mut plan = Plan::make(
+            &*self.store,
+            &self.offers,
+            &BTreeMap::new(),
+            limits,
+            self.time(self.now),
+        )
+        .await?;
         self.deciding += began.elapsed().saturating_sub(self.store.inside() - inside);
         if let Some(due) = plan.next_due {
             self.agenda.enter(not_before(due).max(self.now), Event::Wake);

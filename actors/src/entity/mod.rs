@@ -6,10 +6,8 @@
 //! as many as one likes. Decisions are [`policy::entity`](parkhang_core::policy::entity), SQL is in [`parkhang_state`], HTTP in
 //! [`parkhang_service`].
 
+mod board;
 mod body;
-mod message;
-mod poller;
-mod service_state;
 mod sweeper;
 mod worker;
 
@@ -17,9 +15,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use parkhang_core::domain::{EntityStage, StageName};
 use parkhang_core::policy::entity::{EntityEvent, EntityFence};
-use parkhang_service::{BodyTemplate, JobFailure, JobLook, JobsClient};
+use parkhang_service::{JobFailure, JobLook};
 use parkhang_state::{EntityOutcome, EntityTable, Finding, StateError};
 use serde_json::Value;
 use tokio::sync::Notify;
@@ -28,29 +27,10 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
-use self::service_state::ServiceState;
-
-pub use message::{JobMessage, MalformedMessage};
-
-/// Looks at a row whose job has not been recorded yet when its end is told, and the pause between them.
-const LOOKS_AHEAD: u32 = 20;
-const LOOK_AHEAD: Duration = Duration::from_millis(100);
-
-/// Service that does a stage, and how it is asked.
-#[derive(Debug)]
-pub struct StageService {
-    /// Name of the service, which stages may share.
-    pub name: String,
-    pub client: JobsClient,
-    /// Template of the body of a submit; without one it is the whole context.
-    pub template: Option<BodyTemplate>,
-    /// Largest body of a submit, in bytes.
-    pub max_body: usize,
-    /// Interval at which the service is asked about its jobs.
-    pub poll_interval: Duration,
-    /// True if the service tells of the end of its jobs by itself.
-    pub has_webhook: bool,
-}
+use crate::services::{
+    Heard, JobListener, JobMessage, LOOK_AHEAD, LOOKS_AHEAD, Rate, ServiceHealth, StageService, lost_job,
+    poll,
+};
 
 /// Pace of the workers.
 #[derive(Debug, Clone)]
@@ -83,18 +63,9 @@ pub struct NoService(pub StageName);
 struct Station {
     stage: EntityStage,
     service: StageService,
-    state: Arc<ServiceState>,
+    health: Arc<ServiceHealth>,
     /// Told when rows may have been queued.
     work: Notify,
-}
-
-/// Effect of a message about a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Heard {
-    /// It is carried out, or was before.
-    Processed,
-    /// No row has had such a job last.
-    UnknownJob,
 }
 
 /// Work on the rows of one table, in this process.
@@ -106,7 +77,7 @@ pub struct Entities {
 }
 
 impl Entities {
-    /// Brings a table and the services of its stages together. Nothing runs yet.
+    /// Brings a table and the services of its stages together; `rates` are those of services that have one. Nothing runs yet.
     ///
     /// # Errors
     ///
@@ -115,18 +86,23 @@ impl Entities {
         table: EntityTable,
         options: EntityOptions,
         mut services: BTreeMap<StageName, StageService>,
+        rates: &BTreeMap<String, Rate>,
     ) -> Result<Self, NoService> {
-        let mut states: BTreeMap<String, Arc<ServiceState>> = BTreeMap::new();
+        let mut known: BTreeMap<String, Arc<ServiceHealth>> = BTreeMap::new();
         let mut stations = Vec::new();
         for stage in table.pipeline().stages() {
             let service = services.remove(&stage.name);
             let service = service.ok_or_else(|| NoService(stage.name.clone()))?;
             // Stages that share a service share its troubles.
-            let state = states.entry(service.name.clone()).or_default().clone();
+            let health = known.entry(service.name.clone()).or_insert_with(|| {
+                let rate = rates.get(&service.name).copied();
+                Arc::new(ServiceHealth::new(&service.name, rate))
+            });
+            let health = health.clone();
             stations.push(Arc::new(Station {
                 stage: stage.clone(),
                 service,
-                state,
+                health,
                 work: Notify::new(),
             }));
         }
@@ -148,7 +124,12 @@ impl Entities {
         let mut tasks = JoinSet::new();
         for station in &self.stations {
             tasks.spawn(worker::run(self.clone(), station.clone(), stop.clone()));
-            tasks.spawn(poller::run(self.clone(), station.clone(), stop.clone()));
+            let (entities, station, stop) = (self.clone(), station.clone(), stop.clone());
+            tasks.spawn(async move {
+                let (entities, station) = (&*entities, &*station);
+                let board = board::Board { entities, station };
+                poll(&board, &station.service, &station.stage.limits, &stop).await;
+            });
         }
         tasks.spawn(sweeper::run(self.clone(), stop.clone()));
         while let Some(ended) = tasks.join_next().await {
@@ -157,38 +138,6 @@ impl Entities {
                 return;
             }
         }
-    }
-
-    /// Carries out what a service tells of a job.
-    ///
-    /// # Errors
-    ///
-    /// [`StateError`] if the database does not answer; the message may come again then.
-    pub async fn hear(&self, message: &JobMessage) -> Result<Heard, StateError> {
-        let Some(station) = self.station(&message.stage) else {
-            return Ok(Heard::UnknownJob);
-        };
-        let look = message.look();
-        for _ in 0..LOOKS_AHEAD {
-            let outcome = match self
-                .settle(station, &message.id, &message.job, look.clone())
-                .await?
-            {
-                None => return Ok(Heard::Processed),
-                Some(outcome) => outcome,
-            };
-            match outcome {
-                EntityOutcome::Done { .. } => return Ok(Heard::Processed),
-                EntityOutcome::Unchanged(state) if state.is_over_for(&message.job) => {
-                    return Ok(Heard::Processed);
-                }
-                // The service was faster than its own answer to the submit, or than the transaction that records it.
-                EntityOutcome::Unchanged(state) if state.awaits_its_job() => sleep(LOOK_AHEAD).await,
-                EntityOutcome::Unchanged(_) | EntityOutcome::NoEntity => return Ok(Heard::UnknownJob),
-            }
-        }
-        // The poller will hear of it, if it is a job of this row.
-        Ok(Heard::UnknownJob)
     }
 
     fn station(&self, stage: &str) -> Option<&Arc<Station>> {
@@ -216,10 +165,7 @@ impl Entities {
                     .await?
             }
             JobLook::Failed(failure) => self.fail(station, id, of(), &failure).await?,
-            JobLook::Lost => {
-                let failure = JobFailure::new("the service has lost the job");
-                self.fail(station, id, of(), &failure).await?
-            }
+            JobLook::Lost => self.fail(station, id, of(), &lost_job()).await?,
         };
         if let EntityOutcome::Done {
             queued: Some(next), ..
@@ -269,10 +215,32 @@ impl Entities {
     }
 }
 
-/// Sleeps, unless it is time to stop; returns false then.
-async fn slept(time: Duration, stop: &CancellationToken) -> bool {
-    tokio::select! {
-        () = sleep(time) => true,
-        () = stop.cancelled() => false,
+#[async_trait]
+impl JobListener for Entities {
+    async fn hear(&self, message: &JobMessage) -> Result<Heard, StateError> {
+        let Some(station) = self.station(&message.stage) else {
+            return Ok(Heard::UnknownJob);
+        };
+        let look = message.look();
+        for _ in 0..LOOKS_AHEAD {
+            let outcome = match self
+                .settle(station, &message.id, &message.job, look.clone())
+                .await?
+            {
+                None => return Ok(Heard::Processed),
+                Some(outcome) => outcome,
+            };
+            match outcome {
+                EntityOutcome::Done { .. } => return Ok(Heard::Processed),
+                EntityOutcome::Unchanged(state) if state.is_over_for(&message.job) => {
+                    return Ok(Heard::Processed);
+                }
+                // The service was faster than its own answer to the submit, or than the transaction that records it.
+                EntityOutcome::Unchanged(state) if state.awaits_its_job() => sleep(LOOK_AHEAD).await,
+                EntityOutcome::Unchanged(_) | EntityOutcome::NoEntity => return Ok(Heard::UnknownJob),
+            }
+        }
+        // The poller will hear of it, if it is a job of this row.
+        Ok(Heard::UnknownJob)
     }
 }

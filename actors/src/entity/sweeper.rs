@@ -6,7 +6,8 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::{Entities, slept};
+use super::Entities;
+use crate::services::slept;
 
 /// Bounds of the interval between two sweeps.
 const SHORTEST: Duration = Duration::from_millis(100);

@@ -1,10 +1,8 @@
 //! Worker of a stage: claims queued rows and submits them.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::future::join_all;
-use parkhang_core::domain::FailureKind;
 use parkhang_core::policy::entity::{EntityEvent, EntityFence};
 use parkhang_service::{JobFailure, ServiceError};
 use parkhang_state::{ClaimedEntity, EntityOutcome, Finding};
@@ -12,18 +10,15 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
-use super::{Entities, Station, slept};
-
-/// Tries to write what became of a submit, and the first pause between them, which doubles.
-const WRITES: u32 = 6;
-const FIRST_WRITE_PAUSE: Duration = Duration::from_millis(100);
+use super::{Entities, Station};
+use crate::services::{FIRST_WRITE_PAUSE, WRITES, slept};
 
 /// Claims and submits until it is time to stop. Rows that are claimed are submitted first, as nobody else would for a while.
 pub(super) async fn run(entities: Arc<Entities>, station: Arc<Station>, stop: CancellationToken) {
     let (entities, station, stop) = (&*entities, &*station, &stop);
     let poll = entities.options.poll_interval;
     while !stop.is_cancelled() {
-        let pause = station.state.pause();
+        let pause = station.health.pause();
         if !pause.is_zero() {
             slept(pause, stop).await;
             continue;
@@ -47,37 +42,22 @@ pub(super) async fn run(entities: Arc<Entities>, station: Arc<Station>, stop: Ca
     }
 }
 
-/// Rows that may be claimed: one while the service is in doubt, so that a service that is away does not cost many of them a try; none if it
-/// gives no sign of life.
+/// Rows that may be claimed; none if the service is in doubt and gives no sign of life.
 async fn admitted(entities: &Entities, station: &Station) -> Option<u32> {
-    if !station.state.is_in_doubt() {
-        return Some(entities.options.batch);
-    }
-    let Err(error) = station.service.client.reach().await else {
-        return Some(1);
-    };
-    station.state.failed(&station.service.name, &error);
-    // An error that is of no service is a sign of life.
-    (!error.is_of_the_service()).then_some(1)
+    let is_there = station.service.is_there(&station.health).await;
+    let admitted = u32::try_from(station.health.admits(0)).unwrap_or(u32::MAX);
+    Some(entities.options.batch.min(admitted)).filter(|admitted| is_there && *admitted > 0)
 }
 
 async fn submit(entities: &Entities, station: &Station, claimed: &ClaimedEntity) {
-    let (name, claim) = (&station.service.name, claimed.claim);
-    let body = match body(entities, station, claimed) {
+    let claim = claimed.claim;
+    let context = entities.context(station, &claimed.id, &claimed.row);
+    let body = match station.service.body(&context) {
         Ok(body) => body,
-        Err(message) => {
-            let kind = FailureKind::Hard;
-            write(
-                entities,
-                station,
-                claimed,
-                &Submit::Failed(JobFailure { message, kind }),
-            )
-            .await;
-            return;
-        }
+        Err(failure) => return write(entities, station, claimed, &Submit::Failed(failure)).await,
     };
-    if !station.state.pause().is_zero() {
+    station.health.turn().await;
+    if !station.health.pause().is_zero() {
         // A neighbour has just found out that the service takes nothing.
         write(
             entities,
@@ -89,15 +69,9 @@ async fn submit(entities: &Entities, station: &Station, claimed: &ClaimedEntity)
         return;
     }
     let key = key(entities, station, claimed);
-    let submitted = match station.service.client.submit(&key, body).await {
-        Ok(job) => {
-            station.state.succeeded(name);
-            Submit::Went(EntityEvent::Submitted { claim, job })
-        }
-        Err(error) => {
-            station.state.failed(name, &error);
-            Submit::Failed(failure_of(&error))
-        }
+    let submitted = match station.service.submit(&station.health, &key, body).await {
+        Ok(job) => Submit::Went(EntityEvent::Submitted { claim, job }),
+        Err(error) => Submit::Failed(failure_of(&error)),
     };
     write(entities, station, claimed, &submitted).await;
 }
@@ -113,17 +87,6 @@ fn failure_of(error: &ServiceError) -> JobFailure {
     JobFailure {
         message: error.to_string(),
         kind: error.kind(),
-    }
-}
-
-fn body(entities: &Entities, station: &Station, claimed: &ClaimedEntity) -> Result<String, String> {
-    let context = entities.context(station, &claimed.id, &claimed.row);
-    match &station.service.template {
-        Some(template) => {
-            let made = template.render(&context, station.service.max_body);
-            made.map_err(|error| error.to_string())
-        }
-        None => Ok(context.to_string()),
     }
 }
 

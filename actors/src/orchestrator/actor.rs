@@ -27,7 +27,8 @@ use parkhang_core::domain::{
     StageName, StageVerdict, Task, TaskStatus, WorkerId,
 };
 use parkhang_core::failpoint::Failpoint;
-use parkhang_state::{Outcome, change_for};
+use parkhang_core::policy::service::charged;
+use parkhang_state::{Change, Outcome, change_for};
 
 /// Messages of the orchestrator. A pass takes nothing from them: whatever they announce, it reads from the store.
 #[derive(RactorMessage)]
@@ -340,6 +341,7 @@ impl OrchestratorState {
         let (max_interruptions, advances) = (self.config.max_interruptions, self.advances.clone());
         let jitter = rand::random_range(-1.0..=1.0);
         let names = self.names.clone();
+        let own_limits = self.members.limits_of(&report.fence.stage);
         let (fence, verdict) = (report.fence.clone(), verdict_name(report.verdict.as_ref()));
         let span = report_span(&fence);
         let recorded = async move {
@@ -348,7 +350,13 @@ impl OrchestratorState {
                 advances.reported(fence.task);
             }
             let outcome = match change_for(&*store, report, max_interruptions, jitter, Utc::now()).await {
-                Ok(change) => committer.commit(change).await.ok(),
+                Ok(change) => {
+                    let event = match &own_limits {
+                        Some(limits) => charged(change.event, limits),
+                        None => change.event,
+                    };
+                    committer.commit(Change { event, ..change }).await.ok()
+                }
                 Err(error) => {
                     warn!(%error, "cannot read the task of a report");
                     None

@@ -3,6 +3,7 @@ use std::fmt;
 use async_trait::async_trait;
 
 use parkhang_core::domain::{AssignReply, Assignment, Fence, PoolInfo};
+use parkhang_core::policy::service::ServiceTerms;
 
 /// A pool as the orchestrator knows it, of this process or of another node: it runs one stage, for as many tasks at once
 /// as it has slots, and queues nothing.
@@ -10,6 +11,11 @@ use parkhang_core::domain::{AssignReply, Assignment, Fence, PoolInfo};
 pub trait Executor: Send + Sync + fmt::Debug {
     /// Identity, stage and slots of the pool.
     fn info(&self) -> &PoolInfo;
+
+    /// Terms of a pool that hands its stage over to a service; `None` for one that runs it itself.
+    fn terms(&self) -> Option<ServiceTerms> {
+        None
+    }
 
     /// Offers a leased assignment, and answers in bounded time. Offering it twice is harmless.
     ///

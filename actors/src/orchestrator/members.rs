@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::executor::Executor;
 use crate::telemetry::pools_registered;
-use parkhang_core::domain::{Fence, PoolInfo, StageName, WorkerId};
+use parkhang_core::domain::{Fence, PoolInfo, StageLimits, StageName, WorkerId};
 
 /// Time before work is offered again to a pool that should have had room; doubles as long as it has none. The orchestrator and a
 /// pool may disagree for a while, as when a cancelled stage has not reached its next checkpoint, and must not offer and refuse in
@@ -83,6 +83,13 @@ impl Members {
     /// Stages of the pools that may be given work.
     pub(super) fn stages(&self) -> BTreeSet<StageName> {
         self.pools().into_iter().map(|pool| pool.stage).collect()
+    }
+
+    /// Limits that a stage has of its own, if a service does it.
+    pub(super) fn limits_of(&self, stage: &StageName) -> Option<StageLimits> {
+        let mut pools = self.0.iter().map(|member| &member.pool);
+        let terms = pools.find(|pool| pool.info().stage == *stage)?.terms()?;
+        Some(terms.limits)
     }
 
     fn notify(&self, gone: Option<&StageName>) {

@@ -1,7 +1,7 @@
 //! Plan of a pass: the changes that it would write, and what follows from their outcomes. The part of a pass that only reads and
 //! decides, which the simulation shares.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use chrono::{DateTime, Duration, Utc};
@@ -11,6 +11,7 @@ use crate::telemetry::LeaseLost;
 use parkhang_core::domain::{Assignment, Fence, Job, PoolInfo, Task, TaskId, WorkerId};
 use parkhang_core::policy::placement::{self, FreeSlots, Placement};
 use parkhang_core::policy::poison::{Loss, lost_lease};
+use parkhang_core::policy::service::{self, ServiceTerms};
 use parkhang_core::policy::transition::Event;
 use parkhang_state::{Change, Expected, Outcome, StateError, StateStore};
 
@@ -59,7 +60,8 @@ pub struct Granted {
 }
 
 impl Plan {
-    /// Reads the store and decides on leases for these pools. Nothing is written.
+    /// Reads the store and decides on leases for these pools; `terms` are those of pools that hand their stage over to a service. Nothing is
+    /// written.
     ///
     /// # Errors
     ///
@@ -67,6 +69,7 @@ impl Plan {
     pub async fn make(
         store: &dyn StateStore,
         pools: &[PoolInfo],
+        terms: &BTreeMap<WorkerId, ServiceTerms>,
         limits: PassLimits,
         now: DateTime<Utc>,
     ) -> Result<Self, StateError> {
@@ -79,7 +82,7 @@ impl Plan {
         let leases = store.leases(in_force_at).await?;
         let mut plan = Self::default();
         for task in &leases.expired {
-            let change = node_lost(task, limits.max_interruptions);
+            let change = stuck(task, terms).unwrap_or_else(|| node_lost(task, limits.max_interruptions));
             plan.push(change, AfterCommit::Lost);
         }
         for task in &leases.unwanted {
@@ -90,7 +93,8 @@ impl Plan {
         }
         // Slots of leases that end above count as free, though their pools may still be at work: one that is answers busy, and the
         // lease is released.
-        let free = FreeSlots::of(pools, &leases.held);
+        let pools = service::offered(pools, &leases.held, terms);
+        let free = FreeSlots::of(&pools, &leases.held);
         let room = free.room();
         // The end of any lease wakes the next pass, so nothing is to be waited for.
         if room.is_empty() {
@@ -102,14 +106,17 @@ impl Plan {
         let by_id: HashMap<TaskId, &(Task, Arc<Job>)> =
             ready.tasks.iter().map(|entry| (entry.0.id, entry)).collect();
         let waiting = ready.tasks.iter().map(|(task, job)| (task, job.as_ref()));
-        for Placement { task, stage, worker } in placement::place(now, waiting, free, &leases.held) {
+        let placements = placement::place(now, waiting, free, &leases.held);
+        for Placement { task, stage, worker } in service::within_terms(placements, &leases.held, terms) {
             let Some((task, job)) = by_id.get(&task) else {
                 continue;
             };
             let event = Event::Leased {
                 stage,
                 worker: worker.clone(),
-                until: now + limits.lease,
+                until: terms
+                    .get(&worker)
+                    .map_or(now + limits.lease, |terms| terms.deadline(now)),
             };
             plan.push(
                 Change::new(Expected::of(task), event),
@@ -150,6 +157,16 @@ impl Plan {
         }
         granted
     }
+}
+
+/// Change that ends the lease of a service that has not told of the end of its job; `None` for the lease of a pool.
+fn stuck(task: &Task, terms: &BTreeMap<WorkerId, ServiceTerms>) -> Option<Change> {
+    let (fence, lease) = (task.fence()?, task.lease.as_ref()?);
+    let service = lease.worker.service()?;
+    // A service that is no longer configured has nobody else who would end its leases.
+    let limits = terms.get(&lease.worker).map(|terms| terms.limits);
+    let event = service::stuck(&fence, service, &limits.unwrap_or_default());
+    Some(Change::new(Expected::Lease(fence), event))
 }
 
 /// Change that ends the lease of a node that is gone.

@@ -1,6 +1,6 @@
 //! One pass: read, decide, write, assign. Idempotent; a pass that is cut off anywhere is finished by the next.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
@@ -12,6 +12,7 @@ use super::plan::{PassLimits, Plan, node_lost};
 use crate::telemetry::JobFinished;
 use parkhang_core::domain::{Assignment, Fence, Job, JobId, PoolInfo, TaskStatus, WorkerId};
 use parkhang_core::failpoint::Failpoint;
+use parkhang_core::policy::service::ServiceTerms;
 use parkhang_state::{Change, Outcome, StateError, StateStore};
 
 /// Reason why a pass ended early. The next one starts over.
@@ -51,7 +52,11 @@ pub(super) async fn reconcile(
     now: DateTime<Utc>,
 ) -> Result<Pass, PassError> {
     let offers: Vec<PoolInfo> = pools.iter().map(|pool| pool.info().clone()).collect();
-    let mut plan = Plan::make(store.as_ref(), &offers, limits, now).await?;
+    let terms: BTreeMap<WorkerId, ServiceTerms> = pools
+        .iter()
+        .filter_map(|pool| Some((pool.info().worker.clone(), pool.terms()?)))
+        .collect();
+    let mut plan = Plan::make(store.as_ref(), &offers, &terms, limits, now).await?;
     let decided = Instant::now();
     let next_due = plan.next_due;
     let changes = std::mem::take(&mut plan.changes);

@@ -117,14 +117,18 @@ fn unwritten(writers: &[String]) -> String {
     format!("no stage before it writes ({} does)", writers.join(" or "))
 }
 
-/// Stages that this program knows.
+/// Stages that this program knows: those that it runs, and the names of those that services do for it.
 #[derive(Clone)]
-pub struct StageTable(Arc<[StageDefinition]>);
+pub struct StageTable {
+    rows: Arc<[StageDefinition]>,
+    external: Arc<BTreeSet<StageName>>,
+}
 
 impl fmt::Debug for StageTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list()
-            .entries(self.0.iter().map(|stage| stage.name))
+            .entries(self.rows.iter().map(|stage| stage.name))
+            .entries(self.external.iter())
             .finish()
     }
 }
@@ -147,16 +151,37 @@ impl StageTable {
 
     /// A table of just these stages.
     pub fn new(stages: impl IntoIterator<Item = StageDefinition>) -> Self {
-        Self(stages.into_iter().collect())
+        Self {
+            rows: stages.into_iter().collect(),
+            external: Arc::default(),
+        }
+    }
+
+    /// The same table with stages that services do. One that is a row already stays one.
+    pub fn with_external(self, stages: impl IntoIterator<Item = StageName>) -> Self {
+        let external: BTreeSet<StageName> = stages
+            .into_iter()
+            .filter(|stage| self.get(stage).is_none())
+            .collect();
+        Self {
+            external: Arc::new(external),
+            ..self
+        }
     }
 
     /// Rows in their order.
     pub fn stages(&self) -> &[StageDefinition] {
-        &self.0
+        &self.rows
     }
 
+    /// Names of the rows.
     pub fn names(&self) -> Vec<StageName> {
-        self.0.iter().map(StageDefinition::name).collect()
+        self.rows.iter().map(StageDefinition::name).collect()
+    }
+
+    /// True for a stage that a service does.
+    pub fn is_external(&self, stage: &str) -> bool {
+        self.external.iter().any(|external| external.as_str() == stage)
     }
 
     pub fn get(&self, stage: &StageName) -> Option<&StageDefinition> {
@@ -169,8 +194,11 @@ impl StageTable {
     ///
     /// [`UnknownStage`] if there is none.
     pub fn named(&self, stage: &str) -> Result<&StageDefinition, UnknownStage> {
-        let row = self.0.iter().find(|row| row.name == stage);
-        row.ok_or_else(|| UnknownStage::new(stage, self.names()))
+        let row = self.rows.iter().find(|row| row.name == stage);
+        row.ok_or_else(|| {
+            let known = self.names().into_iter().chain(self.external.iter().cloned());
+            UnknownStage::new(stage, known)
+        })
     }
 
     /// Hardware of a stage; `None` for a stage that this program does not have.
@@ -197,7 +225,7 @@ impl StageTable {
         })
     }
 
-    /// Makes a pipeline of stages by name.
+    /// Makes a pipeline of stages by name. A stage that a service does reads and writes no table.
     ///
     /// # Errors
     ///
@@ -207,6 +235,10 @@ impl StageTable {
         let mut stages = Vec::with_capacity(names.len());
         for name in names {
             let name = name.as_ref();
+            if let Some(external) = self.external.iter().find(|external| external.as_str() == name) {
+                stages.push(external.clone());
+                continue;
+            }
             let stage = self.named(name)?;
             if let Some(table) = missing(stage.reads, &written) {
                 return Err(PipelineError::MissingTable {
@@ -223,7 +255,7 @@ impl StageTable {
 
     fn writers(&self, table: &str) -> Vec<String> {
         let writes = |row: &&StageDefinition| row.writes.iter().any(|written| written.name == table);
-        let writers = self.0.iter().filter(writes);
+        let writers = self.rows.iter().filter(writes);
         writers.map(|row| row.name.to_owned()).collect()
     }
 }

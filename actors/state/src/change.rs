@@ -185,7 +185,9 @@ fn stage_run(before: &Task, after: &Task, change: &Change, now: DateTime<Utc>) -
     let (leased, status, ended_at) = match change.event {
         Event::Leased { .. } => (after, StageRunStatus::Running, None),
         Event::Succeeded => (before, StageRunStatus::Done, Some(now)),
-        Event::Failed { .. } | Event::Quarantined { .. } => (before, StageRunStatus::Failed, Some(now)),
+        Event::Failed { .. } | Event::ServiceFailed { .. } | Event::Quarantined { .. } => {
+            (before, StageRunStatus::Failed, Some(now))
+        }
         Event::Interrupted | Event::Released | Event::Deferred { .. } | Event::Rerun { .. } => {
             (before, StageRunStatus::Interrupted, Some(now))
         }
@@ -199,9 +201,10 @@ fn stage_run(before: &Task, after: &Task, change: &Change, now: DateTime<Utc>) -
         started_at: leased.started_at?,
         ended_at,
         error: match &change.event {
-            Event::Failed { .. } | Event::Quarantined { .. } | Event::Deferred { .. } => {
-                after.last_error.clone()
-            }
+            Event::Failed { .. }
+            | Event::ServiceFailed { .. }
+            | Event::Quarantined { .. }
+            | Event::Deferred { .. } => after.last_error.clone(),
             Event::Leased { .. }
             | Event::Succeeded
             | Event::Interrupted

@@ -27,6 +27,7 @@ mod nodes;
 mod outbox;
 mod postgres;
 mod rerun;
+mod services;
 mod statistics;
 mod store;
 mod verdict;
@@ -52,6 +53,7 @@ pub use postgres::{
     StageCounts, StuckEntities, SubmittedJob, UnfitEntity, UnfitFilings, WorkChanges,
 };
 pub use rerun::{RerunPreview, RerunResult, Sample};
+pub use services::ServiceStore;
 pub use statistics::{DURATION_BOUNDS_S, JobTaskCount, Paces, StageStatistics};
 pub use store::{ClaimRequest, StateStore};
 pub use verdict::{ReportContext, change_for, change_of};

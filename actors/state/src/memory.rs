@@ -11,6 +11,7 @@ mod inbox;
 mod index;
 mod nodes;
 mod outbox;
+mod services;
 mod tables;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -454,6 +455,14 @@ mod tests {
             conformance::outbox::Both {
                 store: store.clone(),
                 outbox: store,
+            }
+        })
+        .await;
+        conformance::services::suite(async || {
+            let store = Arc::new(MemoryStore::new());
+            conformance::services::Both {
+                store: store.clone(),
+                services: store,
             }
         })
         .await;

@@ -48,3 +48,19 @@ async fn postgres_passes_the_suite_of_outboxes() {
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn postgres_passes_the_suite_of_services() {
+    let server = EmbeddedPostgres::temporary().unwrap_or_else(|error| panic!("{error}"));
+    let count = AtomicUsize::new(0);
+    conformance::services::suite(async || {
+        let name = format!("services_{}", count.fetch_add(1, Ordering::Relaxed));
+        let options = server.create_database(&name).await.unwrap();
+        let store = Arc::new(PostgresStore::connect_with(options).await.unwrap());
+        conformance::services::Both {
+            store: store.clone(),
+            services: store,
+        }
+    })
+    .await;
+}

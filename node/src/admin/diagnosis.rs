@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use parkhang_actors::stage::StageTable;
 use parkhang_core::domain::{
     Hardware, Job, JobId, JobKey, JobStatus, MOST_IN_FRONT, NamedModel, NamedModels, NodeRecord, Pipeline,
@@ -10,7 +10,7 @@ use parkhang_core::domain::{
 };
 use parkhang_core::policy::diagnosis::{ClusterFacts, Message, Reason, Unsent, of_job, of_stages};
 use parkhang_core::policy::placement::next_fence;
-use parkhang_state::{JobTaskCount, Outbox, PostgresStore, StateError, StateStore};
+use parkhang_state::{JobTaskCount, Outbox, PostgresStore, ServiceStore, StateError, StateStore};
 
 use super::jobs::waiting_stages;
 use super::text::{away, lasting};
@@ -45,6 +45,7 @@ pub async fn facts_about(
     // Nodes take what is published, which the leader alone does.
     let is_published = config.source.kind == SourceKind::Sqs;
     Ok(ClusterFacts {
+        services: store.services().await?,
         is_led: if is_published { has_leader } else { facts.is_led },
         ..facts
     })
@@ -127,6 +128,17 @@ pub fn in_words(reason: &Reason, now: DateTime<Utc>) -> String {
             "{worker} runs {stage}; its lease is to be renewed {}",
             away(*until, now)
         ),
+        Reason::AtService {
+            stage,
+            service,
+            since,
+            until,
+        } => format!(
+            "waiting for {service} to do {stage} since {}, stuck at {}",
+            lasting(now - since),
+            // The lease is decided on a moment before it begins.
+            lasting(*until - since + TimeDelta::milliseconds(500))
+        ),
         Reason::Overdue {
             stage, worker, since, ..
         } => format!(
@@ -169,6 +181,18 @@ pub fn in_words(reason: &Reason, now: DateTime<Utc>) -> String {
             "nodes have loaded different models for {stage} ({}), and a volume is read with what its node has",
             loaded.join(", ")
         ),
+        Reason::ServicePaused {
+            stage,
+            service,
+            until,
+            error,
+        } => {
+            let error = error.as_ref().map_or(String::new(), |error| format!(": {error}"));
+            format!(
+                "{service}, which does {stage}, is left alone and tried again {}{error}",
+                away(*until, now)
+            )
+        }
         Reason::Limit {
             stage,
             key,
@@ -253,6 +277,9 @@ pub fn advice(reason: &Reason, job: &JobKey, stages: &StageTable) -> Option<Stri
         Reason::Job {
             status: JobStatus::Paused,
         } => format!("`node job resume {job}` lets it go on"),
+        Reason::NoPool { stage, .. } if stages.is_external(stage.as_str()) => {
+            format!("the orchestrator that leads needs the section [stage.{stage}] in its configuration, and the storage")
+        }
         Reason::NoPool { stage, .. } => return stages.hardware_of(stage).map(starts_one),
         Reason::NoModel { stage, .. } => format!(
             "start a node with it: node --role gpu --set node.models=FOLDER, the folder with its model.json; or, with the job paused: \
@@ -278,8 +305,10 @@ pub fn advice(reason: &Reason, job: &JobKey, stages: &StageTable) -> Option<Stri
             until: Unsent::Limits,
             ..
         } => format!("node job limits {job} max_running=N max_running_per_stage=N, where 0 is no limit"),
+        Reason::ServicePaused { service, .. } => format!("look after {service}; it is tried by itself"),
         Reason::Finished
         | Reason::Running { .. }
+        | Reason::AtService { .. }
         | Reason::Job { .. }
         | Reason::BackingOff { .. }
         | Reason::Suspect { .. }

@@ -73,7 +73,7 @@ impl Admin {
         Self {
             store,
             library: Arc::new(Library::new(loaded.clone())),
-            stages: StageTable::built_in(),
+            stages: loaded.config.stage_table(),
             loaded,
             database: None,
             shows_progress: false,

@@ -152,15 +152,17 @@ fn listeners(config: &ClusterConfig) -> Vec<(&'static str, SocketAddr)> {
         ),
         (
             "webhook.listen",
-            config
-                .webhook
-                .listen
-                .filter(|_| config.node.roles.contains(&Role::Entity)),
+            config.webhook.listen.filter(|_| hears_of_jobs(config)),
         ),
     ]
     .into_iter()
     .filter_map(|(key, address)| Some((key, address?)))
     .collect()
+}
+
+/// Returns whether services tell this node of the end of their jobs.
+fn hears_of_jobs(config: &ClusterConfig) -> bool {
+    config.node.roles.contains(&Role::Entity) || (is_orchestrator(config) && !config.stage.is_empty())
 }
 
 /// Checks that nothing goes beyond this machine without TLS and a cookie.

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bytesize::ByteSize;
+use parkhang_actors::services::Rate;
 use parkhang_core::domain::{
     EntityPipeline, EntityStage, InvalidEntity, InvalidName, StageLimits, StageName,
 };
@@ -52,6 +53,10 @@ pub struct ConfiguredService {
     #[serde(with = "duration")]
     pub timeout: Duration,
     pub max_body: ByteSize,
+    /// Jobs of stages of pipelines that it may have at once.
+    pub max_in_flight: u32,
+    /// Most submits in a second; 0 is no limit.
+    pub rate: u32,
     /// True if it tells of the end of its jobs by itself.
     pub webhook: bool,
     pub submit_path: String,
@@ -77,6 +82,8 @@ impl Default for ConfiguredService {
             token_file: None,
             timeout: usual.timeout,
             max_body: ByteSize(usual.max_body as u64),
+            max_in_flight: 100,
+            rate: 0,
             webhook: false,
             submit_path: paths.submit,
             status_path: paths.status,
@@ -109,6 +116,11 @@ impl ConfiguredService {
             timeout: self.timeout,
             max_body: self.max_body(),
         }
+    }
+
+    /// Most submits in a second, where there is a limit.
+    pub fn rate(&self) -> Option<Rate> {
+        Rate::new(self.rate)
     }
 
     pub fn max_body(&self) -> usize {
@@ -149,13 +161,13 @@ impl Default for ConfiguredEntity {
     }
 }
 
-/// Stage of an entity.
+/// Stage that a service does: of an entity, or of pipelines.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ConfiguredStage {
     /// Name of the service that does it.
     pub service: String,
-    /// Stage that is queued when this one is completed; `None` is the one after it in the list of stages.
+    /// Entities: stage that is queued when this one is completed; `None` is the one after it in the list of stages.
     #[serde(with = "optional")]
     pub next: Option<String>,
     pub max_retries: u32,
@@ -167,6 +179,44 @@ pub struct ConfiguredStage {
     /// Template of the body of a submit; `None` sends the whole context.
     #[serde(with = "optional")]
     pub body: Option<String>,
+}
+
+impl ConfiguredStage {
+    /// Tries and time that the stage grants.
+    pub fn limits(&self) -> StageLimits {
+        StageLimits {
+            max_retries: self.max_retries,
+            stuck_timeout: self.stuck_timeout,
+        }
+    }
+
+    /// Keys of the stage with the faults of their values.
+    pub fn faults(&self, services: &BTreeMap<String, ConfiguredService>) -> Vec<(&'static str, String)> {
+        let mut faults = Vec::new();
+        if !services.contains_key(&self.service) {
+            let known: Vec<&str> = services.keys().map(String::as_str).collect();
+            let message = format!(
+                "must name a service; there {}",
+                match known.is_empty() {
+                    true => "is none: make a section [service.NAME]".to_owned(),
+                    false => format!("are: {}", known.join(", ")),
+                }
+            );
+            faults.push(("service", message));
+        }
+        if let Some(Err(error)) = self.body.as_deref().map(BodyTemplate::new) {
+            faults.push(("body", error.to_string()));
+        }
+        for (name, value) in [
+            ("stuck_timeout", self.stuck_timeout),
+            ("poll_interval", self.poll_interval),
+        ] {
+            if value < Duration::from_millis(1) {
+                faults.push((name, "must be a millisecond or more".to_owned()));
+            }
+        }
+        faults
+    }
 }
 
 impl Default for ConfiguredStage {
@@ -206,10 +256,7 @@ impl ConfiguredEntity {
             stages.push(EntityStage {
                 name: StageName::new(stage.as_str())?,
                 next: next.map(|next| StageName::new(next.as_str())).transpose()?,
-                limits: StageLimits {
-                    max_retries: settings.max_retries,
-                    stuck_timeout: settings.stuck_timeout,
-                },
+                limits: settings.limits(),
             });
         }
         Ok(EntityPipeline::new(
@@ -227,6 +274,10 @@ pub fn faults(config: &ClusterConfig, has_secret: bool) -> Vec<(String, String)>
     for (name, service) in &config.service {
         if let Err(error) = service.settings(None).check() {
             fault(format!("service.{name}.url"), error.to_string());
+        }
+        if service.max_in_flight == 0 {
+            let message = "must be 1 or more".to_owned();
+            fault(format!("service.{name}.max_in_flight"), message);
         }
     }
     for (name, entity) in &config.entity {
@@ -248,28 +299,8 @@ pub fn faults(config: &ClusterConfig, has_secret: bool) -> Vec<(String, String)>
         }
         for stage in &entity.stages {
             let settings = entity.stage.get(stage).cloned().unwrap_or_default();
-            let key = |name: &str| key(&format!("stage.{stage}.{name}"));
-            if !config.service.contains_key(&settings.service) {
-                let known: Vec<&str> = config.service.keys().map(String::as_str).collect();
-                let message = format!(
-                    "must name a service; there {}",
-                    match known.is_empty() {
-                        true => "is none: make a section [service.NAME]".to_owned(),
-                        false => format!("are: {}", known.join(", ")),
-                    }
-                );
-                fault(key("service"), message);
-            }
-            if let Some(Err(error)) = settings.body.as_deref().map(BodyTemplate::new) {
-                fault(key("body"), error.to_string());
-            }
-            for (name, value) in [
-                ("stuck_timeout", settings.stuck_timeout),
-                ("poll_interval", settings.poll_interval),
-            ] {
-                if value < Duration::from_millis(1) {
-                    fault(key(name), "must be a millisecond or more".to_owned());
-                }
+            for (name, message) in settings.faults(&config.service) {
+                fault(key(&format!("stage.{stage}.{name}")), message);
             }
         }
     }

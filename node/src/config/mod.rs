@@ -12,6 +12,7 @@
 mod check;
 pub mod command;
 mod entities;
+mod external;
 mod file;
 mod implied;
 mod intake;
@@ -47,7 +48,8 @@ use self::problem::{Origin, Problem, Problems};
 use self::secrets::Secrets;
 
 pub use self::check::beside;
-pub use self::entities::ConfiguredEntity;
+pub use self::entities::{ConfiguredEntity, ConfiguredStage};
+pub use self::external::missing_service;
 pub use self::intake::IntakeQueue;
 pub use self::scaling::{Bounds, Launched, LauncherKind};
 pub use self::secrets::check_private;
@@ -291,8 +293,9 @@ impl Loaded {
             })
         });
         let has_secret = self.secrets.webhook.is_some();
-        let named = entities::faults(&self.config, has_secret).into_iter();
-        let named = named.map(|(key, message)| Problem::Value {
+        let mut named = entities::faults(&self.config, has_secret);
+        named.extend(external::faults(&self.config));
+        let named = named.into_iter().map(|(key, message)| Problem::Value {
             origin: self.origin_near(&key),
             key,
             message,

@@ -10,7 +10,7 @@ pub const PIPELINE: &str = "pipeline";
 const STAGES: &str = "stages";
 const SERVICE: &str = "service";
 const ENTITY: &str = "entity";
-/// Section of the stages of an entity, below it.
+/// Section of the stages that services do; those of an entity are below it.
 const STAGE: &str = "stage";
 
 /// Returns the usual value of such a key, whose type is the type of the key; `None` if it is none.
@@ -26,7 +26,7 @@ pub fn usual_value(key: &str) -> Option<Value> {
 pub fn is_section(key: &str) -> bool {
     let parts: Vec<&str> = key.split('.').collect();
     match parts[..] {
-        [PIPELINE | SERVICE | ENTITY] => true,
+        [PIPELINE | SERVICE | ENTITY | STAGE] => true,
         [ENTITY, _, STAGE] => true,
         _ => keys_of(key).is_some(),
     }
@@ -55,7 +55,7 @@ fn keys_of(section: &str) -> Option<Table> {
         [PIPELINE, _] => Some(Table::from_iter([(STAGES.to_owned(), Value::Array(Vec::new()))])),
         [SERVICE, _] => table(&ConfiguredService::default()),
         [ENTITY, _] => table(&ConfiguredEntity::default()),
-        [ENTITY, _, STAGE, _] => table(&ConfiguredStage::default()),
+        [STAGE, _] | [ENTITY, _, STAGE, _] => table(&ConfiguredStage::default()),
         _ => None,
     }
 }

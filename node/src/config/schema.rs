@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use parkhang_actors::stage::StageTable;
 use parkhang_core::domain::{ConfigError, nearest};
 use toml::{Table, Value};
 
@@ -84,10 +83,6 @@ impl Schema {
             Some(kind) => format!("must be {kind}, not {value}"),
             None => error.message().to_owned(),
         })?;
-        if is_pipeline(key) {
-            let pipelines = config.pipelines(&StageTable::built_in());
-            return pipelines.map(drop).map_err(|error| error.to_string());
-        }
         match config.job.validated() {
             Err(ConfigError::Unfit { expected, actual, .. }) => {
                 Err(format!("must be {expected}, not {actual}"))

@@ -14,7 +14,7 @@ use parkhang_actors::stage::{PipelineError, Pipelines, StageTable};
 use parkhang_core::domain::{JobConfig, JobKey, StageName};
 use serde::{Deserialize, Serialize};
 
-use super::entities::{ConfiguredEntity, ConfiguredService, Webhook};
+use super::entities::{ConfiguredEntity, ConfiguredService, ConfiguredStage, Webhook};
 use super::intake::{Intake, whose_queue};
 use super::scaling::{Autoscaler, Launcher};
 use super::values::{HostPort, Role, duration, optional};
@@ -42,6 +42,9 @@ pub struct ClusterConfig {
     /// Pipelines beside those that are built in, by name.
     #[serde(default)]
     pub pipeline: BTreeMap<String, ConfiguredPipeline>,
+    /// Stages of pipelines that services do, by name.
+    #[serde(default)]
+    pub stage: BTreeMap<String, ConfiguredStage>,
     /// Services, by name.
     #[serde(default)]
     pub service: BTreeMap<String, ConfiguredService>,
@@ -51,6 +54,15 @@ pub struct ClusterConfig {
 }
 
 impl ClusterConfig {
+    /// Stages of this build, with those that services do.
+    pub fn stage_table(&self) -> StageTable {
+        let names = self
+            .stage
+            .keys()
+            .filter_map(|name| StageName::new(name.as_str()).ok());
+        StageTable::built_in().with_external(names)
+    }
+
     /// Pipelines that jobs can name.
     ///
     /// # Errors

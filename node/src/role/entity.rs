@@ -8,18 +8,19 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use async_trait::async_trait;
 use futures::future::join_all;
-use parkhang_actors::entity::{Entities, EntityOptions, StageService};
+use parkhang_actors::entity::{Entities, EntityOptions};
 use parkhang_core::domain::StageName;
-use parkhang_service::{BodyTemplate, JobsClient, Transport};
+use parkhang_service::Transport;
 use parkhang_state::PostgresStore;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use super::external::stage_service;
 use super::probes::answers;
 use super::readiness::ReadinessReporter;
 use super::stop::ShutdownSignals;
-use super::webhook;
+use super::webhook::{self, Listener};
 use crate::config::{ConfiguredEntity, Loaded};
 use crate::database::database;
 use crate::http::{Probe, Readiness};
@@ -32,8 +33,16 @@ use crate::http::{Probe, Readiness};
 pub async fn run(loaded: &Loaded, mut readiness: ReadinessReporter) -> Result<ExitCode> {
     let mut stop = ShutdownSignals::listen()?;
     let database = database(loaded).await?;
-    let entities = Arc::new(open_all(loaded, &database.store).await?);
-    let webhook = webhook::serve(loaded, &database.store, entities.clone()).await?;
+    let entities = open_all(loaded, &database.store).await?;
+    let listeners = entities.iter().map(|entity| Listener {
+        id_field: loaded
+            .config
+            .entity
+            .get(entity.name())
+            .and_then(|entity| entity.id_field.clone()),
+        listener: entity.clone(),
+    });
+    let webhook = webhook::serve(loaded, &database.store, listeners.collect()).await?;
     readiness.window.probe(Arc::new(DatabaseProbe {
         store: database.store.clone(),
         entities: entities.iter().map(|entity| entity.name().to_owned()).collect(),
@@ -86,26 +95,18 @@ async fn open(
     let mut services = BTreeMap::new();
     for stage in &entity.stages {
         let settings = entity.stage.get(stage).cloned().unwrap_or_default();
-        let service = loaded.config.service.get(&settings.service);
-        let service = service.with_context(|| format!("stage.{stage}.service names no service"))?;
-        let token = loaded.secrets.tokens.get(&settings.service);
-        let token = token.map(|token| token.text.clone());
-        let stage_service = StageService {
-            client: JobsClient::new(service.settings(token), transport.clone())?,
-            name: settings.service,
-            template: settings.body.as_deref().map(BodyTemplate::new).transpose()?,
-            max_body: service.max_body(),
-            poll_interval: settings.poll_interval,
-            has_webhook: service.webhook,
-        };
-        services.insert(StageName::new(stage.as_str())?, stage_service);
+        let service = stage_service(loaded, transport, &settings);
+        let service = service.with_context(|| format!("stage.{stage}"))?;
+        services.insert(StageName::new(stage.as_str())?, service);
     }
+    let known = loaded.config.service.iter();
+    let rates = known.filter_map(|(name, service)| Some((name.clone(), service.rate()?)));
     let options = EntityOptions {
         batch: entity.batch,
         poll_interval: entity.poll_interval,
         webhook_url: loaded.config.webhook.url.clone(),
     };
-    Ok(Entities::new(table, options, services)?)
+    Ok(Entities::new(table, options, services, &rates.collect())?)
 }
 
 /// Readiness of the role: the database answers.

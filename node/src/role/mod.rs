@@ -16,6 +16,7 @@ mod combined;
 mod commands;
 mod control;
 mod entity;
+mod external;
 mod intake;
 mod models;
 mod orchestrator;

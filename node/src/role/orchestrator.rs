@@ -19,6 +19,7 @@ use tracing::{info, warn};
 
 use super::commands;
 use super::control::{Faults, OrchestratorControl};
+use super::external::{self, LeaderListener, Led};
 use super::intake::take_in;
 use super::models::look_for_missed_models;
 use super::probes::OrchestratorProbe;
@@ -26,6 +27,7 @@ use super::publishing::{publish, watch_queues};
 use super::readiness::ReadinessReporter;
 use super::stop::ShutdownSignals;
 use super::watch::{NodeRegistration, NodeStatus, count_tasks, record_last, record_nodes};
+use super::webhook::{self, Listener};
 use super::workers;
 use crate::admin::Admin;
 use crate::api;
@@ -63,10 +65,27 @@ pub async fn run(
     // Before READY, whose line has the address.
     let api = api::serve(loaded, admin.clone(), node.as_str()).await?;
     readiness.api = api.as_ref().map(api::Served::url);
+    let leader_state = LeaderState::default();
+    let webhook = match loaded.config.stage.is_empty() {
+        true => None,
+        false => {
+            let listener = Arc::new(LeaderListener(leader_state.external.subscribe()));
+            let listeners = vec![Listener {
+                listener,
+                id_field: None,
+            }];
+            webhook::serve(loaded, &database.store, listeners).await?
+        }
+    };
+    let told_at = webhook
+        .as_ref()
+        .map_or(String::new(), |webhook| format!(" webhook={}", webhook.url()));
     // Only for the READY line; who leads is decided by the lock alone.
     let leader = database.store.leader().await?;
     let stands_by = leader.map_or(String::new(), |leader| format!(" standing by for {leader},"));
-    readiness.ready(&format!("orchestrator{stands_by} listening on {listens}"))?;
+    readiness.ready(&format!(
+        "orchestrator{told_at}{stands_by} listening on {listens}"
+    ))?;
     if !is_named(&loaded.config.cluster, listens) {
         let own = loaded
             .config
@@ -80,17 +99,22 @@ pub async fn run(
     }
     // An orchestrator records itself, since no other one would record a standby.
     let presence = NodeRegistration::of(&readiness, "orchestrator", &loaded.config.node.tags);
-    let leader_state = LeaderState::default();
     let book = IdempotentExecutor::default();
     book.open(Arc::new(OrchestratorControl {
         orchestrator: leader_state.orchestrator.subscribe(),
         since: Utc::now(),
         faults: Faults::new(loaded, None, StoreDelay::default()),
     }));
-    let presently = async |_: DateTime<Utc>| NodeStatus {
-        state: NodeState::Joined,
-        workers: Vec::new(),
-        actors: book.actors().await,
+    let presently = async |_: DateTime<Utc>| {
+        let external = leader_state.external.borrow().clone();
+        NodeStatus {
+            state: NodeState::Joined,
+            workers: match external {
+                Some(external) => external.workers().await,
+                None => Vec::new(),
+            },
+            actors: book.actors().await,
+        }
     };
     let line = Line::inside(admin, &node, leads.subscribe());
     let attended = stop.attended();
@@ -171,12 +195,14 @@ fn is_named(cluster: &Cluster, listens: SocketAddr) -> bool {
 struct LeaderState {
     registry: watch::Sender<Option<NodeRegistry>>,
     orchestrator: watch::Sender<Option<OrchestratorHandle>>,
+    external: Led,
 }
 
 impl LeaderState {
     fn end(&self) {
         self.registry.send_replace(None);
         self.orchestrator.send_replace(None);
+        self.external.send_replace(None);
     }
 }
 
@@ -204,16 +230,35 @@ async fn run_as_leader(
     config.unserved = unserved.clone();
     // More than the column can count is the same as no limit.
     config.max_interruptions = i32::try_from(section.max_interruptions).unwrap_or(i32::MAX);
-    config.markers = match storage::uncached_artifacts(loaded).await {
+    let artifacts = match storage::uncached_artifacts(loaded).await {
         Ok(artifacts) => Some(artifacts),
         // Markers are not needed for the work, and the next leader writes those that are missing.
         Err(error) => {
-            warn!("finished volumes are not marked, as the storage cannot be opened: {error:#}");
+            warn!(
+                "finished volumes are not marked, and services get no work, as the storage cannot be opened: {error:#}"
+            );
             None
         }
     };
+    config.markers = artifacts.clone();
     let orchestrator = OrchestratorHandle::start(config).await?;
     leader_state.orchestrator.send_replace(Some(orchestrator.clone()));
+    let external = match artifacts.filter(|_| !loaded.config.stage.is_empty()) {
+        Some(artifacts) => Some(Arc::new(external::open(
+            loaded,
+            &led,
+            artifacts,
+            orchestrator.clone(),
+        )?)),
+        None => None,
+    };
+    leader_state.external.send_replace(external.clone());
+    let external = async {
+        match &external {
+            Some(external) => external.run().await,
+            None => std::future::pending().await,
+        }
+    };
     let cluster = &loaded.config.cluster;
     let pools = RemotePools::start(RemotePoolsConfig {
         registry: registry.clone(),
@@ -234,6 +279,7 @@ async fn run_as_leader(
         () = record_nodes(&led, &registry, cluster.heartbeat) => {}
         () = commands::forward(store, &pools) => {}
         () = workers::tend(loaded, &led) => {}
+        () = external => warn!("the work on stages of services ended; campaigning again"),
     }
     // Pools first: they hand reports to the orchestrator, which must still take them.
     pools.stop().await;

@@ -1,4 +1,4 @@
-//! Interface of the role entity: `POST /job-complete`, by which services tell of the end of their jobs.
+//! `POST /job-complete`, by which services tell of the end of their jobs: the rows of entities, and the tasks at external stages.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use axum::http::{HeaderMap, Request, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use chrono::Utc;
-use parkhang_actors::entity::{Entities, Heard, JobMessage};
+use parkhang_actors::services::{Heard, JobListener, JobMessage};
 use parkhang_service::webhook::{SIGNATURE, SignatureError, TIMESTAMP, verify};
 use parkhang_state::{AuditEntry, PostgresStore};
 use secrecy::SecretString;
@@ -35,13 +35,19 @@ const BODY_LIMIT: Duration = Duration::from_secs(30);
 /// Pause between two entries of the audit log, so that nobody without the secret can fill the database.
 const BETWEEN_ENTRIES: Duration = Duration::from_secs(10);
 
+/// Somebody who gives work to services.
+#[derive(Debug)]
+pub struct Listener {
+    pub listener: Arc<dyn JobListener>,
+    /// Field of a message with the id of the row, beside the usual ones.
+    pub id_field: Option<String>,
+}
+
 #[derive(Debug)]
 struct Webhook {
-    entities: Arc<Vec<Arc<Entities>>>,
+    listeners: Vec<Listener>,
     store: PostgresStore,
     secret: Option<SecretString>,
-    /// Field with the id of the row, by entity.
-    id_fields: Vec<Option<String>>,
     max_body: usize,
     /// Refusals since the last entry of the audit log, and its time.
     refused: Mutex<(u64, Option<Instant>)>,
@@ -55,7 +61,7 @@ struct Webhook {
 pub async fn serve(
     loaded: &Loaded,
     store: &PostgresStore,
-    entities: Arc<Vec<Arc<Entities>>>,
+    listeners: Vec<Listener>,
 ) -> Result<Option<HttpListener>> {
     let Some(address) = loaded.config.webhook.listen else {
         return Ok(None);
@@ -64,15 +70,12 @@ pub async fn serve(
     if secret.is_none() {
         warn!("webhooks are not signed: set WEBHOOK_SECRET or webhook.secret_file");
     }
-    let of = |entity: &Entities| loaded.config.entity.get(entity.name());
-    let id_field = |entity: &Entities| of(entity).and_then(|entity| entity.id_field.clone());
     let sizes = loaded.config.service.values().map(|service| service.max_body());
     let webhook = Arc::new(Webhook {
-        id_fields: entities.iter().map(|entity| id_field(entity)).collect(),
         max_body: sizes.max().unwrap_or_default(),
         refused: Mutex::default(),
         store: store.clone(),
-        entities,
+        listeners,
         secret,
     });
     let router = Router::new().route(
@@ -116,24 +119,24 @@ impl Webhook {
         verify(secret, header(TIMESTAMP), header(SIGNATURE), body, Utc::now())
     }
 
-    /// Tells the entities in turn, until one has the job.
+    /// Tells the listeners in turn, until one has the job.
     async fn hear(&self, body: &Bytes) -> Response {
-        for (entity, id_field) in self.entities.iter().zip(&self.id_fields) {
+        for Listener { listener, id_field } in &self.listeners {
             let message = match JobMessage::read(body, id_field.as_deref()) {
                 Ok(message) => message,
                 Err(error) => return refusal(StatusCode::UNPROCESSABLE_ENTITY, &error.to_string()),
             };
-            match entity.hear(&message).await {
+            match listener.hear(&message).await {
                 Ok(Heard::Processed) => return answer(StatusCode::OK, &json!({ "status": "processed" })),
                 Ok(Heard::UnknownJob) => {}
                 Err(error) => {
                     warn!(%error, "a webhook cannot be carried out now");
-                    let message = "the database does not answer; send it again";
-                    return refusal(StatusCode::SERVICE_UNAVAILABLE, message);
+                    let message = format!("{error}; send it again");
+                    return refusal(StatusCode::SERVICE_UNAVAILABLE, &message);
                 }
             }
         }
-        refusal(StatusCode::NOT_FOUND, "no row has such a job")
+        refusal(StatusCode::NOT_FOUND, "nothing here has such a job")
     }
 
     /// Writes into the audit log that somebody without the secret was refused.

@@ -11,11 +11,11 @@ mod status;
 
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use chrono::Utc;
 use clap::{Args, Subcommand};
 use parkhang_actors::source::{JobManifest, ShardOrder, ShardSize};
-use parkhang_actors::stage::{OCR, StageTable};
+use parkhang_actors::stage::OCR;
 use parkhang_core::domain::{JobKey, NewJob};
 use serde_json::json;
 
@@ -124,10 +124,18 @@ pub async fn run(command: ShardsCommand) -> Result<ExitCode> {
 async fn create(arguments: CreateArgs) -> Result<ExitCode> {
     let loaded = Loaded::read(&arguments.config)?.validated()?;
     let models = models_pair(&arguments.model);
-    let pipelines = loaded.config.pipelines(&StageTable::built_in())?;
+    let table = loaded.config.stage_table();
+    let pipeline = loaded.config.pipelines(&table)?.get(&arguments.pipeline)?.clone();
+    if let Some(stage) = pipeline
+        .stages()
+        .iter()
+        .find(|stage| table.is_external(stage.as_str()))
+    {
+        bail!("a service does {stage}, and gets its work from an orchestrator, which shards have none of");
+    }
     let job = NewJob {
         key: Some(JobKey::new(arguments.name)?),
-        pipeline: pipelines.get(&arguments.pipeline)?.clone(),
+        pipeline,
         operation: arguments.pipeline,
         config: loaded
             .config

@@ -31,6 +31,22 @@ pub fn artifact_folder(loaded: &Loaded) -> Result<PathBuf> {
     }
 }
 
+/// Returns the place of the artifacts, for programs that read them by themselves: a folder, or the URL of a bucket.
+///
+/// # Errors
+///
+/// If no folder is configured and the user has no home directory.
+pub fn place_of_artifacts(loaded: &Loaded) -> Result<String> {
+    let storage = &loaded.config.storage;
+    match (storage.kind, &storage.s3.bucket) {
+        (StorageKind::S3, Some(bucket)) => {
+            let prefix = storage.s3.prefix.iter().map(|prefix| format!("/{prefix}"));
+            Ok(format!("s3://{bucket}{}", prefix.collect::<String>()))
+        }
+        _ => Ok(artifact_folder(loaded)?.display().to_string()),
+    }
+}
+
 /// Opens the artifact store of the cluster without a cache, for a process that hardly reads any.
 ///
 /// # Errors

@@ -18,7 +18,7 @@ use crate::api::{Answer, Api};
 use crate::process::{Process, Ready};
 use crate::support::{Finished, finish, node, workspace};
 
-const SECRET: &str = "hunter2";
+pub(crate) const SECRET: &str = "hunter2";
 const THEIRS: &str = "create table leads (
         id bigint generated always as identity primary key,
         email text, company_url text, account_id text, created_at timestamptz not null default now()
@@ -26,7 +26,7 @@ const THEIRS: &str = "create table leads (
     insert into leads (email, company_url) values ('a@a.example', 'https://a.example'), ('b@b.example', 'https://b.example');";
 
 /// Service that takes every job, calls it by its stage and row, and never says by itself that it is over. It ends with the test.
-fn service() -> String {
+pub(crate) fn service() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     std::thread::spawn(move || {
@@ -136,7 +136,7 @@ impl World {
 }
 
 /// Message of a service, signed with a secret.
-fn tell(address: &str, secret: &str, message: &Value) -> Answer {
+pub(crate) fn tell(address: &str, secret: &str, message: &Value) -> Answer {
     let body = message.to_string();
     let now = chrono::Utc::now().timestamp().to_string();
     let signature = sign(&SecretString::from(secret), &now, body.as_bytes());

@@ -37,6 +37,7 @@ mod repeated;
 mod repl;
 mod sample;
 mod searchable;
+mod services;
 mod shut_out;
 mod site;
 mod sources;

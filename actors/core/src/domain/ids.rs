@@ -5,7 +5,11 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::pipeline::StageName;
 use super::volume::InvalidName;
+
+/// Beginning of the names of services among the holders of leases. The name of a node has no colon.
+const SERVICE: &str = "service:";
 
 /// Row id of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -32,7 +36,7 @@ pub struct Generation(pub i64);
 #[serde(transparent)]
 pub struct Epoch(pub i64);
 
-/// Name of the holder of a lease, `NODE/STAGE/INCARNATION`: unique per process start.
+/// Name of the holder of a lease: `NODE/STAGE/INCARNATION`, unique per process start, or `service:SERVICE/STAGE`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct WorkerId(pub String);
@@ -41,6 +45,17 @@ impl WorkerId {
     /// Node that the worker belongs to: the part before the first slash.
     pub fn node(&self) -> &str {
         self.0.split_once('/').map_or(self.0.as_str(), |(node, _)| node)
+    }
+
+    /// Holder of the leases of a stage that a service does. It is the same under every leader, so that a new one finds what the service
+    /// has in hand.
+    pub fn of_service(service: &str, stage: &StageName) -> Self {
+        Self(format!("{SERVICE}{service}/{stage}"))
+    }
+
+    /// Service that holds the lease, if it is one.
+    pub fn service(&self) -> Option<&str> {
+        self.node().strip_prefix(SERVICE)
     }
 
     /// Number of pools that the node has started, including this one: the part behind the last slash.

@@ -28,6 +28,7 @@ mod pool;
 mod progress;
 mod queue;
 mod scaling;
+mod service;
 mod suggestion;
 mod task;
 #[cfg(any(test, feature = "testing"))]
@@ -65,6 +66,7 @@ pub use pool::PoolInfo;
 pub use progress::{PageOutcome, StageProgress};
 pub use queue::{Alarm, AlarmKind, MOST_IN_FRONT, Publication, QueuePurpose, QueueRecord};
 pub use scaling::ScalingRecord;
+pub use service::{ServiceJob, ServiceLease, ServiceRecord};
 pub use suggestion::{did_you_mean, nearest};
 pub use task::{Fence, Lease, StageRun, StageRunStatus, Task, TaskCount, TaskStatus, VolumeResults};
 pub use unfit::Unfit;

@@ -58,6 +58,10 @@ pub struct Task {
     pub retry_budget: i32,
     /// Failed tries of the current stage; `retry_budget` of them are terminal if the retry scope is the stage.
     pub stage_attempts: i32,
+    /// Failed tries that the stage itself grants, in place of the limits of the job: set by a failure of a stage that a service does,
+    /// until the stage is done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stage_tries: Option<i32>,
     pub generation: Generation,
     /// Lost leases in a row without progress, the sign of a poison volume.
     pub interruptions: i32,
@@ -89,6 +93,7 @@ impl Task {
             max_attempts,
             retry_budget: max_attempts,
             stage_attempts: 0,
+            stage_tries: None,
             generation: Generation(0),
             interruptions: 0,
             outages: 0,

@@ -66,16 +66,18 @@ pub fn choose<'a>(
     place(now, others, FreeSlots::of(&pools, &[]), held)
 }
 
-/// Event that ends a lease that has run out; `None` for a lease in force and for a task without one.
+/// Event that ends a lease that has run out; `None` for a lease in force, for one of a service, which only an orchestrator can judge,
+/// and for a task without one.
 pub fn run_out(task: &Task, now: DateTime<Utc>, max_interruptions: i32) -> Option<Event> {
     let lease = task.lease.as_ref()?;
-    (lease.until <= now).then(|| lost_lease(task, Loss::Node, max_interruptions))
+    (lease.until <= now && lease.worker.service().is_none())
+        .then(|| lost_lease(task, Loss::Node, max_interruptions))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::testing::{at, leased_task, task};
+    use crate::domain::testing::{at, leased_task, stage, task};
 
     #[test]
     fn a_lease_runs_out_at_its_deadline() {
@@ -92,5 +94,8 @@ mod tests {
             Some(Event::Quarantined { .. })
         ));
         assert_eq!(run_out(&task(1), at(60), 5), None);
+        let of_service = WorkerId::of_service("llm", &stage("read"));
+        let handed_over = leased_task(1, "read", &of_service.0, at(60));
+        assert_eq!(run_out(&handed_over, at(60), 5), None);
     }
 }

@@ -14,8 +14,8 @@ use super::placement::{FreeSlots, Held, place};
 use super::poison::is_suspect;
 use super::transition::runnable_stage;
 use crate::domain::{
-    Job, JobId, JobStatus, NamedModels, NodeRecord, NodeState, PoolInfo, Position, StageError, StageName,
-    Task, TaskStatus, WorkerId,
+    Job, JobId, JobStatus, NamedModels, NodeRecord, NodeState, PoolInfo, Position, ServiceRecord, StageError,
+    StageName, Task, TaskStatus, WorkerId,
 };
 pub use message::{Message, Unsent};
 
@@ -31,6 +31,14 @@ pub enum Reason {
     Running {
         stage: StageName,
         worker: WorkerId,
+        until: DateTime<Utc>,
+    },
+    /// A service has the task, or is about to get it.
+    AtService {
+        stage: StageName,
+        service: String,
+        since: DateTime<Utc>,
+        /// Time at which its job counts as stuck.
         until: DateTime<Utc>,
     },
     /// The lease ran out, and no pass has ended it yet.
@@ -70,6 +78,13 @@ pub enum Reason {
     /// The job names no model for the stage, and the nodes that run it have loaded different ones. It keeps no task from running, but
     /// is rarely meant.
     MixedModels { stage: StageName, loaded: Vec<String> },
+    /// The service that does the stage is left alone for a while, as it has failed.
+    ServicePaused {
+        stage: StageName,
+        service: String,
+        until: DateTime<Utc>,
+        error: Option<String>,
+    },
     /// The job holds as many leases as it may, at all stages or at this one.
     Limit {
         stage: StageName,
@@ -122,6 +137,7 @@ impl Reason {
             Self::Finished => "finished",
             Self::Failed { .. } => "failed",
             Self::Running { .. } => "running",
+            Self::AtService { .. } => "at_service",
             Self::Overdue { .. } => "overdue",
             Self::Job { .. } => "job",
             Self::BackingOff { .. } => "backing_off",
@@ -129,6 +145,7 @@ impl Reason {
             Self::NoPool { .. } => "no_pool",
             Self::NoModel { .. } => "no_model",
             Self::MixedModels { .. } => "mixed_models",
+            Self::ServicePaused { .. } => "service_paused",
             Self::Limit { .. } => "limit",
             Self::Suspect { .. } => "suspect",
             Self::NoSlot { .. } => "no_slot",
@@ -150,6 +167,8 @@ pub struct ClusterFacts {
     pub pools: Vec<PoolInfo>,
     /// Leases in force.
     pub held: Vec<Held>,
+    /// Services that do stages, as their leader found them last.
+    pub services: Vec<ServiceRecord>,
     pub now: DateTime<Utc>,
 }
 
@@ -169,7 +188,8 @@ impl ClusterFacts {
             .collect();
         // A leader records the nodes that work for it. Nodes that take their work themselves record themselves, so without a leader
         // only they are heard of.
-        let takes_work_itself = |node: &&NodeRecord| node.state.is_there() && !node.workers.is_empty();
+        let has_pools = |node: &NodeRecord| node.workers.iter().any(|pool| pool.worker.service().is_none());
+        let takes_work_itself = |node: &&NodeRecord| node.state.is_there() && has_pools(node);
         let joined = heard_of.iter().filter(|node| node.state == NodeState::Joined);
         Self {
             is_led: has_leader || heard_of.iter().any(takes_work_itself),
@@ -178,6 +198,7 @@ impl ClusterFacts {
                 .map(PoolInfo::from)
                 .collect(),
             held,
+            services: Vec::new(),
             now,
         }
     }
@@ -240,6 +261,9 @@ pub fn of_task(task: &Task, job: &Job, cluster: &ClusterFacts, message: Option<&
         return Reason::NoLeader;
     }
     if let Some(reason) = missing_for(job, stage, cluster) {
+        return reason;
+    }
+    if let Some(reason) = service_paused(stage, cluster) {
         return reason;
     }
     if let Some(reason) = limit_reached(job, stage, cluster) {
@@ -310,6 +334,14 @@ fn lease_reason(task: &Task, cluster: &ClusterFacts) -> Option<Reason> {
     let worker = lease.worker.clone();
     if lease.until > cluster.now {
         let until = lease.until;
+        if let Some(service) = worker.service() {
+            return Some(Reason::AtService {
+                stage,
+                service: service.to_owned(),
+                since: task.started_at.unwrap_or(cluster.now),
+                until,
+            });
+        }
         return Some(Reason::Running { stage, worker, until });
     }
     Some(Reason::Overdue {
@@ -367,6 +399,19 @@ fn mixed_models(stage: &StageName, models: &NamedModels, cluster: &ClusterFacts)
 fn names<'a>(models: impl Iterator<Item = &'a String>) -> Vec<String> {
     let names: BTreeSet<&String> = models.collect();
     names.into_iter().cloned().collect()
+}
+
+fn service_paused(stage: &StageName, cluster: &ClusterFacts) -> Option<Reason> {
+    let mut of_services = cluster.pools_of(stage).filter_map(|pool| pool.worker.service());
+    let service = of_services.next()?;
+    let record = cluster.services.iter().find(|record| record.name == service)?;
+    let until = record.paused_until.filter(|until| *until > cluster.now)?;
+    Some(Reason::ServicePaused {
+        stage: stage.clone(),
+        service: service.to_owned(),
+        until,
+        error: record.error.clone(),
+    })
 }
 
 fn limit_reached(job: &Job, stage: &StageName, cluster: &ClusterFacts) -> Option<Reason> {

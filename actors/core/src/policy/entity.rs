@@ -3,17 +3,9 @@
 //! An end names the job that it is of, and a failure before there is a job names the claim. What is of another job or claim, or comes a
 //! second time, changes nothing: so it does not matter whether a webhook or a poller is first.
 
-use std::time::Duration;
-
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::retry::outage_backoff;
 use crate::domain::{EntityStatus, FailureKind, StageLimits};
-
-/// Longest pause after a failure of a service, whatever its `Retry-After` says.
-const MAX_PAUSE: Duration = Duration::from_secs(300);
-/// Seconds of the first pause after a failure of a service; each further one is twice as long.
-const FIRST_PAUSE_S: f64 = 1.0;
 
 /// Columns of a stage that decide what may become of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -154,22 +146,6 @@ impl EntityState {
             started_at: None,
         }
     }
-}
-
-/// Age of a job from which on its service is asked about it. Where a webhook should tell of its end that is half the time after which it
-/// counts as stuck, so that a lost webhook costs a delay and no try.
-pub fn polled_from(limits: &StageLimits, has_webhook: bool) -> Duration {
-    if has_webhook {
-        limits.stuck_timeout / 2
-    } else {
-        Duration::ZERO
-    }
-}
-
-/// Pause of a service after so many failures in a row, which is at least what its `Retry-After` asks for; `jitter` is drawn from -1 to 1.
-pub fn pause_after(failures: u32, retry_after: Option<Duration>, jitter: f64) -> Duration {
-    let backoff = outage_backoff(FIRST_PAUSE_S, failures, jitter);
-    backoff.max(retry_after.unwrap_or_default()).min(MAX_PAUSE)
 }
 
 #[cfg(test)]

@@ -28,5 +28,6 @@ pub mod pool_health;
 pub mod request;
 pub mod rerun;
 pub mod retry;
+pub mod service;
 pub mod task_state;
 pub mod transition;

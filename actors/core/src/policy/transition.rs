@@ -27,6 +27,12 @@ pub enum Event {
         error: StageError,
         not_before: Option<DateTime<Utc>>,
     },
+    /// The service that does the stage has failed or has no end; the try is charged to the stage alone, which grants so many.
+    ServiceFailed {
+        error: StageError,
+        not_before: Option<DateTime<Utc>>,
+        tries: i32,
+    },
     /// The lease was lost (worker killed, node gone); the try is not charged, but a row of such losses is suspicious.
     Interrupted,
     /// The worker gave its lease back (drain, spot notice, no room after all); nothing is charged.
@@ -50,6 +56,7 @@ impl Event {
             Self::Leased { .. } => "leased",
             Self::Succeeded => "succeeded",
             Self::Failed { .. } => "failed",
+            Self::ServiceFailed { .. } => "service_failed",
             Self::Interrupted => "interrupted",
             Self::Released => "released",
             Self::Deferred { .. } => "deferred",
@@ -150,9 +157,10 @@ pub enum Illegal {
 
 /// True if `task` has failed and will not be retried under `scope`.
 pub fn is_terminal(task: &Task, scope: RetryScope) -> bool {
-    let used_up = match scope {
-        RetryScope::Task => task.attempts >= task.max_attempts,
-        RetryScope::Stage => task.stage_attempts >= task.retry_budget,
+    let used_up = match (task.stage_tries, scope) {
+        (Some(tries), _) => task.stage_attempts >= tries,
+        (None, RetryScope::Task) => task.attempts >= task.max_attempts,
+        (None, RetryScope::Stage) => task.stage_attempts >= task.retry_budget,
     };
     let hopeless = task.last_error.as_ref().is_some_and(|error| !error.retryable);
     task.status == TaskStatus::Failed && (used_up || hopeless)
@@ -208,7 +216,29 @@ pub fn next(
             Ok(leased(task, stage, lease, now))
         }
         (Phase::Running, Event::Succeeded) => Ok(succeeded(task, pipeline, now)),
-        (Phase::Running, Event::Failed { error, not_before }) => Ok(failed(task, scope, error, *not_before)),
+        (Phase::Running, Event::Failed { error, not_before }) => {
+            let counted = Task {
+                stage_tries: None,
+                ..task.clone()
+            };
+            Ok(failed(&counted, scope, error, *not_before))
+        }
+        (
+            Phase::Running,
+            Event::ServiceFailed {
+                error,
+                not_before,
+                tries,
+            },
+        ) => {
+            let granted = Task {
+                stage_tries: Some(*tries),
+                // Grows with the attempts, so that the tries of the other stages are what they were.
+                max_attempts: task.max_attempts.saturating_add(1),
+                ..task.clone()
+            };
+            Ok(failed(&granted, scope, error, *not_before))
+        }
         (Phase::Running, Event::Interrupted) => Ok(Task {
             interruptions: task.interruptions + 1,
             ..released(task)
@@ -241,6 +271,7 @@ pub fn next(
             | Phase::Finished,
             Event::Succeeded
             | Event::Failed { .. }
+            | Event::ServiceFailed { .. }
             | Event::Interrupted
             | Event::Released
             | Event::Deferred { .. }
@@ -281,6 +312,7 @@ fn succeeded(task: &Task, pipeline: &Pipeline, now: DateTime<Utc>) -> Task {
         },
         status: TaskStatus::Done,
         stage_attempts: 0,
+        stage_tries: None,
         interruptions: 0,
         outages: 0,
         lease: None,
@@ -372,6 +404,7 @@ fn rerun(
         position,
         max_attempts: task.attempts.saturating_add(task.retry_budget),
         stage_attempts: 0,
+        stage_tries: None,
         generation: after(task.generation),
         interruptions: 0,
         outages: 0,

@@ -1,6 +1,7 @@
 //! The state machine as a whole, against a world of pools that fail: passes over a store in memory, and whatever may happen
 //! between two of them.
 
+mod services;
 mod world;
 
 use proptest::prelude::*;

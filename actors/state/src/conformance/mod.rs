@@ -24,6 +24,7 @@ mod markers;
 mod nodes;
 pub mod outbox;
 mod scaling;
+pub mod services;
 mod standing;
 
 use std::sync::Arc;

@@ -9,6 +9,7 @@ use super::inbox::Requests;
 use super::index::Index;
 use super::nodes::Nodes;
 use super::outbox::Messages;
+use super::services::Services;
 use crate::backlog::waiting_for;
 use crate::change::apply;
 use crate::{Change, JobTaskCount, Outcome, StateError};
@@ -34,6 +35,7 @@ pub(super) struct Tables {
     pub marked: HashMap<TaskId, Generation>,
     pub inbox: Requests,
     pub outbox: Messages,
+    pub services: Services,
     pub nodes: Nodes,
     pub scaling: BTreeMap<Hardware, ScalingRecord>,
     pub index: Index,

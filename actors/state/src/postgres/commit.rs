@@ -182,7 +182,7 @@ async fn write_tasks(
     let written = sqlx::query(
         "update tasks t
          set current_stage = n.current_stage, status = n.status::task_status, attempts = n.attempts,
-             max_attempts = n.max_attempts, stage_attempts = n.stage_attempts, generation = n.generation,
+             max_attempts = n.max_attempts, stage_attempts = n.stage_attempts, stage_tries = n.stage_tries, generation = n.generation,
              interruptions = n.interruptions, outages = n.outages, terminal = n.terminal, not_before = n.not_before,
              worker_id = n.worker_id, lease_until = n.lease_until, last_error = n.last_error,
              started_at = n.started_at, done_at = n.done_at, forced = n.forced
@@ -190,12 +190,12 @@ async fn write_tasks(
              $1::bigint[], $2::text[], $3::text[], $4::int[], $5::bigint[],
              $6::text[], $7::text[], $8::int[], $9::int[], $10::int[], $11::bigint[], $12::int[], $13::bool[],
              $14::timestamptz[], $15::text[], $16::timestamptz[], $17::jsonb[], $18::timestamptz[],
-             $19::timestamptz[], $20::bool[], $21::int[]
+             $19::timestamptz[], $20::bool[], $21::int[], $22::int[]
          ) as n (
              id, was_stage, was_status, was_attempts, was_generation,
              current_stage, status, attempts, max_attempts, stage_attempts, generation, interruptions, terminal,
              not_before, worker_id, lease_until, last_error, started_at, done_at,
-             forced, outages
+             forced, outages, stage_tries
          )
          where t.id = n.id and t.current_stage = n.was_stage and t.status = n.was_status::task_status
              and t.attempts = n.was_attempts and t.generation = n.was_generation",
@@ -223,6 +223,7 @@ async fn write_tasks(
     .bind(column(moved, |_, after| after.done_at))
     .bind(column(moved, |_, after| after.forced))
     .bind(column(moved, |_, after| after.outages))
+    .bind(column(moved, |_, after| after.stage_tries))
     .execute(connection)
     .await?
     .rows_affected();

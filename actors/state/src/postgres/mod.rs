@@ -39,6 +39,7 @@ mod rerun;
 mod rows;
 mod scaling;
 mod schema;
+mod services;
 mod statistics;
 mod tasks;
 

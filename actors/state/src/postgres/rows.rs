@@ -30,7 +30,7 @@ macro_rules! job_columns {
 macro_rules! task_columns {
     () => {
         "t.id, t.job_id, v.bdrc_w_id, v.bdrc_i_id, v.document_key, t.current_stage, t.status::text as status, t.attempts, \
-         t.max_attempts, t.allowance, t.stage_attempts, t.generation, t.interruptions, t.outages, t.not_before, t.worker_id, \
+         t.max_attempts, t.allowance, t.stage_attempts, t.stage_tries, t.generation, t.interruptions, t.outages, t.not_before, t.worker_id, \
          t.lease_until, t.last_error, t.started_at, t.done_at, t.forced"
     };
 }
@@ -97,6 +97,7 @@ impl FromRow<'_, PgRow> for TaskRow {
             max_attempts: row.try_get("max_attempts")?,
             retry_budget: row.try_get("allowance")?,
             stage_attempts: row.try_get("stage_attempts")?,
+            stage_tries: row.try_get("stage_tries")?,
             generation: Generation(row.try_get("generation")?),
             interruptions: row.try_get("interruptions")?,
             outages: row.try_get("outages")?,

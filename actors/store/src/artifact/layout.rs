@@ -4,7 +4,7 @@ mod shards;
 
 use super::ImageName;
 use crate::storage::ArtifactKey;
-use parkhang_core::domain::{Assignment, JobKey, LayoutName, StageName, VolumeId};
+use parkhang_core::domain::{Assignment, Fence, JobKey, LayoutName, StageName, VolumeId};
 
 pub use shards::ShardLayout;
 
@@ -159,6 +159,15 @@ impl VolumeLayout {
         below(&self.root, stage.as_str())
     }
 
+    /// Result of a stage that a service did under a lease. Each lease has an object of its own, so that what is late replaces nothing.
+    pub fn service_result(&self, fence: &Fence) -> ArtifactKey {
+        let (attempt, generation) = (fence.attempt, fence.generation);
+        below(
+            &self.stage_folder(&fence.stage),
+            &format!("result-{attempt}-g{generation}.json"),
+        )
+    }
+
     /// The pages that a stage failed on.
     pub fn errors(&self, stage: &StageName) -> ArtifactKey {
         below(&self.stage_folder(stage), "errors.parquet")
@@ -199,7 +208,7 @@ fn built(key: Result<ArtifactKey, crate::storage::InvalidKey>) -> ArtifactKey {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use parkhang_core::domain::testing::stage;
+    use parkhang_core::domain::testing::{fence, stage};
 
     /// Rows: F33.
     #[test]
@@ -219,6 +228,7 @@ mod tests {
             volume.table(&ocr, "ocr_results"),
             volume.errors(&ocr),
             volume.manifest(&ocr),
+            volume.service_result(&fence(1, "clean")),
             volume.part(&ocr, 3),
             volume.fingerprint_file(&volume.ocr_results()),
         ];
@@ -233,6 +243,7 @@ mod tests {
             "ocr/ocr_results.parquet",
             "ocr/errors.parquet",
             "ocr/manifest.jsonl",
+            "clean/result-1-g0.json",
             "ocr/parts/part-00003.parquet",
             "ocr/ocr_results.parquet.fp.json",
         ];

@@ -234,3 +234,35 @@ fn more_slots_are_advised_by_the_key_for_the_hardware_of_the_stage() {
     assert!(advice("reduce").contains(" node.slots.cpu "));
     assert!(!advice("of_another_build").contains("node.slots"));
 }
+
+#[test]
+fn what_a_service_has_is_told_with_its_times() {
+    let stage = StageName::new("clean").unwrap();
+    let at_service = Reason::AtService {
+        stage: stage.clone(),
+        service: "llm".to_owned(),
+        since: at(0),
+        until: at(600),
+    };
+    assert_eq!(
+        in_words(&at_service, at(40)),
+        "waiting for llm to do clean since 40s, stuck at 10m"
+    );
+    let paused = Reason::ServicePaused {
+        stage: stage.clone(),
+        service: "llm".to_owned(),
+        until: at(60),
+        error: Some("HTTP 503".to_owned()),
+    };
+    assert_eq!(
+        in_words(&paused, at(40)),
+        "llm, which does clean, is left alone and tried again in 20s: HTTP 503"
+    );
+    let nobody = Reason::NoPool {
+        stage: stage.clone(),
+        wanted: Vec::new(),
+    };
+    let table = StageTable::built_in().with_external([stage]);
+    let advice = advice(&nobody, &"job".parse().unwrap(), &table).unwrap();
+    assert!(advice.contains("[stage.clean]"), "{advice}");
+}

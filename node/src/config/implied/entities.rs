@@ -42,13 +42,15 @@ impl Layers {
                     self.set_absent(key, interval, COMPLETION_POLL);
                 }
             }
-            for (service, variable, usual) in SERVICES {
-                if entity.stage.values().any(|stage| stage.service == service) {
-                    let key = format!("service.{service}.url");
-                    match given(variable) {
-                        Some(url) => self.set_absent(key, url.into(), variable),
-                        None => self.set_with(key, usual.into(), Origin::BuiltIn),
-                    }
+        }
+        let of_entities = config.entity.values().flat_map(|entity| entity.stage.values());
+        let stages: Vec<_> = of_entities.chain(config.stage.values()).collect();
+        for (service, variable, usual) in SERVICES {
+            if stages.iter().any(|stage| stage.service == service) {
+                let key = format!("service.{service}.url");
+                match given(variable) {
+                    Some(url) => self.set_absent(key, url.into(), variable),
+                    None => self.set_with(key, usual.into(), Origin::BuiltIn),
                 }
             }
         }

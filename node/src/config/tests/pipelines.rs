@@ -1,11 +1,9 @@
-use parkhang_actors::stage::StageTable;
-
 use super::*;
 
 const LINES: &str = "pipeline.lines.stages=line_detection,line_extraction";
 
 fn stages_of(loaded: &Loaded, name: &str) -> Vec<String> {
-    let pipelines = loaded.config.pipelines(&StageTable::built_in()).unwrap();
+    let pipelines = loaded.config.pipelines(&loaded.config.stage_table()).unwrap();
     let stages = pipelines.get(name).unwrap().stages().iter();
     stages.map(ToString::to_string).collect()
 }
@@ -79,5 +77,73 @@ fn a_pipeline_that_cannot_run_is_refused_with_its_place() {
     assert!(
         found[0].ends_with("pipeline.x.stages: must be a list of names of stages, not 3"),
         "{found:?}"
+    );
+}
+
+const CLEANED: &str = "[service.llm]\nmax_in_flight = 7\nrate = 2\n[stage.clean]\nservice = \"llm\"\nmax_retries = 5\n\
+    [pipeline.cleaned]\nstages = [\"line_detection\", \"clean\", \"line_extraction\"]\n";
+
+/// Rows: 84, 222, 223.
+#[test]
+fn a_service_does_a_stage_of_a_pipeline() {
+    let fixture = Fixture::new();
+    let file = fixture.file(CLEANED);
+    let loaded = load(Some(&file), &[("LLM_URL", "https://llm.example")], &[])
+        .validated()
+        .unwrap();
+    assert_eq!(
+        stages_of(&loaded, "cleaned"),
+        ["line_detection", "clean", "line_extraction"]
+    );
+    let (stage, service) = (&loaded.config.stage["clean"], &loaded.config.service["llm"]);
+    assert_eq!(
+        (stage.limits().max_retries, stage.stuck_timeout.as_secs()),
+        (5, 600)
+    );
+    assert_eq!((service.max_in_flight, service.rate().unwrap().get()), (7, 2));
+    assert_eq!(service.url, "https://llm.example");
+    for (flag, problem) in [
+        (
+            "stage.clean.service=lm",
+            "--set: stage.clean.service: must name a service; there are: llm",
+        ),
+        (
+            "stage.ocr.service=llm",
+            "--set: stage.ocr.service: ocr is a stage of this program",
+        ),
+        (
+            "stage.clean.next=x",
+            "--set: stage.clean.next: is for stages of entities",
+        ),
+        (
+            "stage.clean.retries=1",
+            "--set: stage.clean.retries: there is no such key; did you mean stage.clean.max_retries?",
+        ),
+        ("stage.Clean.service=llm", "--set: stage.Clean.service: \"Clean\""),
+        (
+            "stage.clean.body={{ a",
+            "--set: stage.clean.body: the template of the body",
+        ),
+        (
+            "service.llm.max_in_flight=0",
+            "--set: service.llm.max_in_flight: must be 1 or more",
+        ),
+        (
+            "pipeline.cleaned.stages=clen",
+            "--set: pipeline.cleaned.stages: there is no stage clen (did you mean clean?)",
+        ),
+    ] {
+        let found = problems(Some(&file), &[], &[flag]);
+        assert!(
+            found.iter().any(|found| found.starts_with(problem)),
+            "{flag}: {found:?}"
+        );
+    }
+    let queued = problems(Some(&file), &[], &["source.kind=sqs"]);
+    assert!(
+        queued
+            .iter()
+            .any(|found| found.contains("stage.clean.service: services get their work")),
+        "{queued:?}"
     );
 }

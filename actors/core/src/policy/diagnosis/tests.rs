@@ -33,6 +33,7 @@ fn cluster(pools: &[PoolInfo], held: &[Held]) -> ClusterFacts {
         is_led: true,
         pools: pools.to_vec(),
         held: held.to_vec(),
+        services: Vec::new(),
         now: at(0),
     }
 }
@@ -421,3 +422,4 @@ const ORDER: [&str; 10] = [
 ];
 
 mod messages;
+mod services;

@@ -94,25 +94,6 @@ fn a_stuck_job_goes_by_the_retries_of_its_own_stage() {
     }
 }
 
-#[test]
-fn a_service_pauses_longer_each_time_and_as_long_as_it_asks() {
-    let seconds =
-        |failures, asked: Option<u64>| pause_after(failures, asked.map(Duration::from_secs), 0.0).as_secs();
-    assert_eq!([1, 2, 3].map(|failures| seconds(failures, None)), [1, 2, 4]);
-    assert_eq!(seconds(1, Some(7)), 7);
-    assert_eq!(seconds(3, Some(1)), 4);
-    assert_eq!(seconds(1, Some(u64::MAX)), 300);
-}
-
-/// Rows: 231.
-#[test]
-fn a_service_with_a_webhook_is_asked_before_its_job_counts_as_stuck() {
-    let limits = limits(3);
-    assert_eq!(polled_from(&limits, false), Duration::ZERO);
-    assert!(polled_from(&limits, true) > Duration::ZERO);
-    assert!(polled_from(&limits, true) < limits.stuck_timeout);
-}
-
 fn events() -> impl Strategy<Value = EntityEvent> {
     let claim = (0..3_i64).prop_map(at);
     let name = prop::sample::select(JOBS.to_vec()).prop_map(str::to_owned);

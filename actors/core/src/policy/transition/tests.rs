@@ -34,6 +34,14 @@ fn failure(category: ErrorCategory) -> Event {
     }
 }
 
+fn service_failure(tries: i32) -> Event {
+    Event::ServiceFailed {
+        error: StageError::new("read", ErrorCategory::Transient, "HTTP 503"),
+        not_before: Some(at(30)),
+        tries,
+    }
+}
+
 fn rerun_of(name: &str) -> Event {
     Event::Rerun {
         stage: stage(name),
@@ -305,6 +313,7 @@ fn any_event() -> impl Strategy<Value = Event> {
         4 => Just(Event::Succeeded),
         3 => Just(failure(ErrorCategory::Network)),
         1 => Just(failure(ErrorCategory::Input)),
+        2 => (1..5).prop_map(service_failure),
         2 => Just(Event::Interrupted),
         2 => Just(Event::Released),
         1 => Just(outage()),
@@ -406,6 +415,7 @@ fn table() -> String {
             lease(stage_to_lease),
             Event::Succeeded,
             failure(ErrorCategory::Network),
+            service_failure(4),
             Event::Interrupted,
             Event::Released,
             outage(),
@@ -435,8 +445,10 @@ fn row(phase: Phase, event: &Event, before: &Task, after: &Task) -> String {
         _ => "reset".to_owned(),
     };
     let mut other = Vec::new();
-    if after.max_attempts != before.max_attempts {
-        other.push("max_attempts = attempts + allowance");
+    match (event, after.max_attempts != before.max_attempts) {
+        (Event::ServiceFailed { .. }, true) => other.push("max_attempts +1, stage_tries set"),
+        (_, true) => other.push("max_attempts = attempts + allowance"),
+        (_, false) => {}
     }
     if after.stage_attempts < before.stage_attempts {
         other.push("stage_attempts reset");

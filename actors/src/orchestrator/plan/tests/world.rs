@@ -1,6 +1,6 @@
 //! Jobs in a store, pools that run their stages, and what must hold between them.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use chrono::{DateTime, Duration, Utc};
 use glob::Pattern;
@@ -79,7 +79,7 @@ impl World {
     /// A pass, as the orchestrator makes it, and what the pools make of it.
     pub(super) async fn pass(&mut self) {
         let before = self.store.leases(self.now).await.unwrap().held;
-        let mut plan = Plan::make(&self.store, &self.pools, LIMITS, self.now)
+        let mut plan = Plan::make(&self.store, &self.pools, &BTreeMap::new(), LIMITS, self.now)
             .await
             .unwrap();
         let changes = std::mem::take(&mut plan.changes);

@@ -18,6 +18,7 @@ use crate::admin::command::{Access, Answer, Command, Verb};
 use crate::admin::diagnosis::{creation_warnings, facts_about};
 use crate::admin::skipped::Skipped;
 use crate::admin::{Admin, Refusal};
+use crate::config::missing_service;
 use crate::heartbeat::timeout;
 use crate::networks;
 use crate::words::pluralize;
@@ -105,6 +106,9 @@ impl Command for Create {
         let config = config.with_overrides(pairs.iter().map(String::as_str))?;
         let pipeline = admin.pipelines()?.get(&self.pipeline)?.clone();
         models::check(&config, &pipeline, &admin.stages)?;
+        if let Some(missing) = missing_service(&admin.loaded.config, &pipeline) {
+            return Err(Refusal::Invalid(missing));
+        }
         // Refused before there is a job, by the models of this configuration, as no volume of it could be
         // read.
         if config.line_mode == LineMode::Layout {

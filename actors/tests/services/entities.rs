@@ -1,16 +1,13 @@
-//! Rows of a table through five stages of services that do what services do.
+//! Rows of a table through five stages.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod service;
-
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parkhang_actors::entity::{Entities, EntityOptions, StageService};
+use parkhang_actors::entity::{Entities, EntityOptions};
+use parkhang_actors::services::StageService;
 use parkhang_core::domain::testing::stage;
 use parkhang_core::domain::{EntityPipeline, EntityStage, EntityStatus, StageLimits};
-use parkhang_service::{JobsClient, JobsSettings, Transport};
 use parkhang_state::{EmbeddedPostgres, EntityTable, PostgresStore};
 use parkhang_test_support::Wait;
 use serde_json::Value;
@@ -18,7 +15,7 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions, PgConnection, raw_sql};
 use tokio_util::sync::CancellationToken;
 
-use self::service::{Service, UNREACHABLE, UNREADABLE};
+use crate::service::{FAULTS, Service, UNREACHABLE, UNREADABLE};
 
 const STAGES: [&str; 5] = ["scrape", "intel", "strategy", "subject", "messaging"];
 const LEADS: i64 = 50;
@@ -68,23 +65,10 @@ async fn run(connection: &mut PgConnection, script: String) {
 async fn process(options: &PgConnectOptions, scraper: &Service, llm: &Service) -> Arc<Entities> {
     let store = PostgresStore::connect_with(options.clone()).await.unwrap();
     let table = store.entities(pipeline()).await.unwrap();
-    let transport = Transport::new().unwrap();
     let services = STAGES.iter().map(|name| {
-        let (service, named) = match *name {
-            "scrape" => (scraper, "scraper"),
-            _ => (llm, "llm"),
-        };
-        let settings = JobsSettings {
-            timeout: Duration::from_millis(1500),
-            ..JobsSettings::at(&service.url)
-        };
-        let service = StageService {
-            name: named.to_owned(),
-            client: JobsClient::new(settings, transport.clone()).unwrap(),
-            template: None,
-            max_body: 1 << 20,
-            poll_interval: Duration::from_millis(50),
-            has_webhook: *name == "scrape",
+        let service: StageService = match *name {
+            "scrape" => scraper.at_stage("scraper", true),
+            _ => llm.at_stage("llm", false),
         };
         (stage(name), service)
     });
@@ -92,10 +76,10 @@ async fn process(options: &PgConnectOptions, scraper: &Service, llm: &Service) -
         poll_interval: Duration::from_millis(50),
         ..EntityOptions::default()
     };
-    let entities = Entities::new(table, options, services.collect()).unwrap();
+    let entities = Entities::new(table, options, services.collect(), &BTreeMap::new()).unwrap();
     let entities = Arc::new(entities);
-    scraper.tell(&entities);
-    llm.tell(&entities);
+    scraper.tell(entities.clone());
+    llm.tell(entities.clone());
     entities
 }
 
@@ -107,7 +91,7 @@ async fn every_row_is_completed_once_or_has_failed_with_its_reason() {
     let mut connection = connect(&options).await;
     run(&mut connection, THEIRS.to_owned()).await;
     run(&mut connection, EntityTable::schema(&pipeline())).await;
-    let (scraper, llm) = (Service::start().await, Service::start().await);
+    let (scraper, llm) = (Service::start(&FAULTS).await, Service::start(&FAULTS).await);
     // A person triggers by a status alone.
     run(
         &mut connection,

@@ -1,7 +1,8 @@
 //! Service in the process of a test that behaves like a real one, and like a bad one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -10,19 +11,21 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response};
 use hyper_util::rt::TokioIo;
-use parkhang_actors::entity::{Entities, Heard, JobMessage};
+use parkhang_actors::services::{Heard, JobListener, JobMessage, StageService};
+use parkhang_service::{JobsClient, JobsSettings, Transport};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-/// Rows that can never be scraped, and the one that no model can read.
+/// Rows and tasks that can never be scraped, and the one that no model can read.
 pub(crate) const UNREACHABLE: i64 = 10;
 pub(crate) const UNREADABLE: i64 = 7;
 
 /// Numbers of submits from which on the next one meets a fault, and the faults in their order.
-const FAULTS: [(usize, Fault); 12] = [
+pub(crate) const FAULTS: [(usize, Fault); 13] = [
     (3, Fault::Early),
     (8, Fault::Slow),
+    (10, Fault::Never),
     (15, Fault::Twice),
     (22, Fault::Busy),
     (30, Fault::Forgotten),
@@ -36,7 +39,7 @@ const FAULTS: [(usize, Fault); 12] = [
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fault {
+pub(crate) enum Fault {
     /// The webhook comes before the answer to the submit.
     Early,
     /// The job is taken, and the answer never comes.
@@ -49,18 +52,25 @@ enum Fault {
     Broken,
     /// The job is taken and forgotten.
     Forgotten,
+    /// The job is taken and has no end.
+    Never,
 }
 
 #[derive(Debug, Default)]
 struct State {
+    faults: &'static [(usize, Fault)],
     submits: usize,
     /// Message about each job that is known.
     jobs: BTreeMap<String, Value>,
+    /// Messages about the ends of jobs, whether they are known or not.
+    ends: Vec<Value>,
     /// Jobs by the keys of their submits.
     keys: BTreeMap<String, String>,
+    /// Keys by what was asked for: a stage of a row or a task, and the number of the try.
+    tries: BTreeMap<(String, i64, i64), BTreeSet<String>>,
     met: Vec<Fault>,
     heard: Vec<Heard>,
-    told: Weak<Entities>,
+    told: Option<Weak<dyn JobListener>>,
 }
 
 /// Service that ends with this value.
@@ -72,10 +82,14 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    pub(crate) async fn start() -> Self {
+    /// Starts a service with faults, each with the number of the submit from which on the next one meets it.
+    pub(crate) async fn start(faults: &'static [(usize, Fault)]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let state: Arc<Mutex<State>> = Arc::default();
+        let state = Arc::new(Mutex::new(State {
+            faults,
+            ..State::default()
+        }));
         let mut server = JoinSet::new();
         let shared = state.clone();
         server.spawn(async move {
@@ -94,15 +108,50 @@ impl Service {
     }
 
     /// Names whom the webhook tells from now on.
-    pub(crate) fn tell(&self, entities: &Arc<Entities>) {
-        self.state.lock().unwrap().told = Arc::downgrade(entities);
+    pub(crate) fn tell(&self, told: Arc<dyn JobListener>) {
+        self.state.lock().unwrap().told = Some(Arc::downgrade(&told));
+    }
+
+    /// The service under a name, as it does a stage.
+    pub(crate) fn at_stage(&self, name: &str, has_webhook: bool) -> StageService {
+        let settings = JobsSettings {
+            timeout: Duration::from_millis(1500),
+            ..JobsSettings::at(&self.url)
+        };
+        StageService {
+            name: name.to_owned(),
+            client: JobsClient::new(settings, Transport::new().unwrap()).unwrap(),
+            template: None,
+            max_body: 1 << 20,
+            poll_interval: Duration::from_millis(50),
+            has_webhook,
+        }
+    }
+
+    /// Number of submits, and the keys that they had.
+    pub(crate) fn submits(&self) -> (usize, Vec<String>) {
+        let state = self.state.lock().unwrap();
+        (state.submits, state.keys.keys().cloned().collect())
+    }
+
+    /// Messages about the jobs that there are, as their ends are told.
+    pub(crate) fn messages(&self) -> Vec<JobMessage> {
+        let state = self.state.lock().unwrap();
+        state.ends.iter().map(read).collect()
+    }
+
+    /// Checks that no try was submitted under two keys.
+    pub(crate) fn assert_one_key_a_try(&self) {
+        for (tried, keys) in &self.state.lock().unwrap().tries {
+            assert_eq!(keys.len(), 1, "{tried:?}: {keys:?}");
+        }
     }
 
     /// Checks that each kind of fault was met, and that each webhook about a known job was heard.
     pub(crate) fn assert_faults(&self) {
         let state = self.state.lock().unwrap();
-        for (_, fault) in FAULTS {
-            assert!(state.met.contains(&fault), "{fault:?} was not met");
+        for (_, fault) in state.faults {
+            assert!(state.met.contains(fault), "{fault:?} was not met");
         }
         // The message came before the answer to its submit.
         assert_eq!(state.heard.first(), Some(&Heard::Processed));
@@ -136,10 +185,20 @@ async fn submit(state: &Arc<Mutex<State>>, key: String, body: &Value) -> Respons
         state.submits += 1;
         let number = state.submits;
         // The last try of the row that no model can read must fail for that reason.
-        let fault = match FAULTS.get(state.met.len()) {
-            Some((from, fault)) if number >= *from && body["row"]["id"] != UNREADABLE => Some(*fault),
+        let (id, attempt) = (id_of(body), body["attempt"].as_i64());
+        let fault = match state.faults.get(state.met.len()) {
+            Some((from, fault)) if number >= *from && id != UNREADABLE => Some(*fault),
             _ => None,
         };
+        // Rows do not say which try it is.
+        if let Some(attempt) = attempt {
+            let stage = body["stage"].as_str().unwrap().to_owned();
+            state
+                .tries
+                .entry((stage, id, attempt))
+                .or_default()
+                .insert(key.clone());
+        }
         state.met.extend(fault);
         match fault {
             Some(Fault::Busy) => {
@@ -153,9 +212,13 @@ async fn submit(state: &Arc<Mutex<State>>, key: String, body: &Value) -> Respons
         let fresh = format!("job/{number}");
         let job = state.keys.entry(key).or_insert(fresh).clone();
         let message = end_of(&job, body);
-        if fault != Some(Fault::Forgotten) {
-            // A path has the id escaped.
-            state.jobs.insert(job.replace('/', "%2F"), message.clone());
+        state.ends.push(message.clone());
+        // A path has the id escaped.
+        let path = job.replace('/', "%2F");
+        match fault {
+            Some(Fault::Forgotten) => {}
+            Some(Fault::Never) => drop(state.jobs.insert(path, json!({"status": "running"}))),
+            _ => drop(state.jobs.insert(path, message.clone())),
         }
         (fault, job, message)
     };
@@ -178,20 +241,25 @@ async fn submit(state: &Arc<Mutex<State>>, key: String, body: &Value) -> Respons
 }
 
 async fn tell(state: Arc<Mutex<State>>, message: Value) {
-    let told = locked(&state).told.upgrade();
+    let told = locked(&state).told.as_ref().and_then(Weak::upgrade);
     if let Some(told) = told {
-        let message = JobMessage::read(message.to_string().as_bytes(), None).unwrap();
-        let heard = told.hear(&message).await.unwrap();
+        let heard = told.hear(&read(&message)).await.unwrap();
         locked(&state).heard.push(heard);
     }
 }
 
+fn read(message: &Value) -> JobMessage {
+    JobMessage::read(message.to_string().as_bytes(), None).unwrap()
+}
+
+fn id_of(body: &Value) -> i64 {
+    let id = body.get("taskId").unwrap_or(&body["row"]["id"]);
+    id.as_i64().unwrap()
+}
+
 /// Message about the end of a job: its result names the stage, and holds what the stage before has found.
 fn end_of(job: &str, body: &Value) -> Value {
-    let (stage, id) = (
-        body["stage"].as_str().unwrap(),
-        body["row"]["id"].as_i64().unwrap(),
-    );
+    let (stage, id) = (body["stage"].as_str().unwrap(), id_of(body));
     let mut message = json!({"stage": stage, "leadId": id, "jobId": job, "status": "completed"});
     if stage == "scrape" && id % UNREACHABLE == 0 {
         message["status"] = "failed".into();
@@ -200,8 +268,13 @@ fn end_of(job: &str, body: &Value) -> Value {
         message["status"] = "failed".into();
         message["error"] = "HTTP 500: out of memory".into();
     } else {
-        let found = body["results"].as_object().unwrap().len();
-        message["result"] = json!({"stage": stage, "email": body["row"]["email"], "before": found});
+        message["result"] = match body["artifacts"].as_object() {
+            Some(artifacts) => json!({"stage": stage, "task": id, "before": artifacts}),
+            None => {
+                let found = body["results"].as_object().unwrap().len();
+                json!({"stage": stage, "email": body["row"]["email"], "before": found})
+            }
+        };
     }
     message
 }

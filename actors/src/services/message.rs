@@ -3,14 +3,14 @@
 use parkhang_service::JobLook;
 use serde_json::Value;
 
-/// Usual names of the field with the id of the row.
-const ID: [&str; 3] = ["leadId", "entityId", "id"];
+/// Usual names of the field with the id of the row or the task.
+const ID: [&str; 4] = ["leadId", "entityId", "taskId", "id"];
 
 /// End of a job, or how it goes on, as its service tells it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JobMessage {
     pub stage: String,
-    /// Id of the row.
+    /// Id of the row or the task.
     pub id: String,
     pub job: String,
     pub status: String,
@@ -28,7 +28,7 @@ pub enum MalformedMessage {
 }
 
 impl JobMessage {
-    /// Reads `{stage, leadId, jobId, status, result, error}`. The id of the row may have the name `id_field`, or a usual one.
+    /// Reads `{stage, leadId, jobId, status, result, error}`. The id may have the name `id_field`, or a usual one.
     ///
     /// # Errors
     ///
@@ -55,7 +55,7 @@ impl JobMessage {
         })
     }
 
-    pub(super) fn look(&self) -> JobLook {
+    pub(crate) fn look(&self) -> JobLook {
         JobLook::told(&self.status, self.result.clone(), Some(&self.error))
     }
 }

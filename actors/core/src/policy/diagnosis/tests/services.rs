@@ -1,0 +1,77 @@
+//! Stages that services do.
+
+use super::*;
+use crate::domain::ServiceRecord;
+
+fn holder() -> WorkerId {
+    WorkerId::of_service("llm", &stage("read"))
+}
+
+fn paused_until(seconds: i64) -> ServiceRecord {
+    ServiceRecord {
+        name: "llm".to_owned(),
+        failures: 2,
+        paused_until: Some(at(seconds)),
+        error: Some("HTTP 503".to_owned()),
+        told_at: at(-1),
+    }
+}
+
+#[test]
+fn a_task_at_a_service_waits_for_it_until_it_is_stuck() {
+    let task = Task {
+        started_at: Some(at(-40)),
+        ..leased_task(1, "read", &holder().0, at(560))
+    };
+    let reason = Reason::AtService {
+        stage: stage("read"),
+        service: "llm".to_owned(),
+        since: at(-40),
+        until: at(560),
+    };
+    assert_eq!(of_task(&task, &job(), &cluster(&[], &[]), None), reason);
+    let late = leased_task(1, "read", &holder().0, at(-1));
+    let found = of_task(&late, &job(), &cluster(&[], &[]), None);
+    assert!(matches!(found, Reason::Overdue { is_led: true, .. }), "{found:?}");
+}
+
+#[test]
+fn a_service_that_is_left_alone_is_named_before_its_slots() {
+    let waiting = fresh();
+    let pools = [pool(&holder().0, "read", 1)];
+    let full = [held(&holder().0, 1, "read", 1)];
+    let of = |services: &[ServiceRecord]| {
+        let cluster = ClusterFacts {
+            services: services.to_vec(),
+            ..cluster(&pools, &full)
+        };
+        of_task(&waiting, &job(), &cluster, None)
+    };
+    let paused = Reason::ServicePaused {
+        stage: stage("read"),
+        service: "llm".to_owned(),
+        until: at(60),
+        error: Some("HTTP 503".to_owned()),
+    };
+    assert_eq!(of(&[paused_until(60)]), paused);
+    let slots = Reason::NoSlot {
+        stage: stage("read"),
+        slots: 1,
+    };
+    assert_eq!(of(&[]), slots);
+    assert_eq!(of(&[paused_until(0)]), slots, "the pause is over");
+}
+
+#[test]
+fn an_orchestrator_with_services_is_no_node_that_takes_its_work_itself() {
+    let record = |worker: WorkerRecord| NodeRecord {
+        workers: vec![worker],
+        ..node_record("orchestrator")
+    };
+    let is_led = |node: NodeRecord| {
+        let facts = ClusterFacts::of_records(false, &[node], Vec::new(), TimeDelta::seconds(20), at(0));
+        (facts.is_led, facts.pools.len())
+    };
+    assert_eq!(is_led(record(worker_record(&holder().0, "read"))), (false, 1));
+    assert_eq!(is_led(record(worker_record("node/read/1", "read"))), (true, 1));
+}

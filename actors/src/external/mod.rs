@@ -1,0 +1,289 @@
+//! External stages: stages of pipelines that other people's services do for a task.
+//!
+//! To the orchestrator a service is a pool: it gets leases, in its own name, by placement as any other. The lease is written, then the work
+//! is submitted under a key made of the fence, then the service's id of the job is written, and nothing of ours waits for the end: no slot,
+//! no thread, no connection. A poller or a webhook hears of it, the result becomes an artifact, and the lease ends by a report as that of
+//! any stage does; a lease that runs out is a job that is stuck.
+//!
+//! All state is in the store. A leader that finds a lease without a job submits it again under the same key; what is heard of a job ends the
+//! lease that the job was submitted for, or nothing.
+
+mod board;
+mod context;
+mod pool;
+mod result;
+mod submit;
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use chrono::Utc;
+use parkhang_core::domain::{Fence, StageLimits, StageName, TaskId, WorkerId, WorkerRecord};
+use parkhang_core::policy::service::{Hearing, hearing};
+use parkhang_state::{ServiceStore, StateError, StateStore};
+use parkhang_store::storage::ArtifactStore;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, error, warn};
+
+use self::board::Board;
+use self::pool::ServicePool;
+use self::submit::Handed;
+use crate::orchestrator::OrchestratorHandle;
+use crate::services::{
+    Heard, JobListener, JobMessage, LOOK_AHEAD, LOOKS_AHEAD, Rate, ServiceHealth, StageService, poll,
+};
+use crate::stage::StageTable;
+
+/// Pause before a report is sent again that could not be recorded.
+const REPORT_AGAIN: Duration = Duration::from_secs(1);
+/// Submits to one service at the same time.
+const SUBMITS: usize = 8;
+
+/// Stage that a service does.
+#[derive(Debug)]
+pub struct ExternalStage {
+    pub name: StageName,
+    pub limits: StageLimits,
+    pub service: StageService,
+}
+
+/// Bounds of a service over all stages that it does.
+#[derive(Debug, Clone, Copy)]
+pub struct ServiceBounds {
+    /// Jobs that it may have at once.
+    pub max_in_flight: usize,
+    pub rate: Option<Rate>,
+}
+
+/// Surroundings of external stages.
+#[derive(Debug)]
+pub struct Site {
+    pub store: Arc<dyn StateStore>,
+    pub services: Arc<dyn ServiceStore>,
+    pub artifacts: Arc<dyn ArtifactStore>,
+    pub stages: StageTable,
+    /// Place of the artifacts, for the bodies of submits.
+    pub storage: String,
+    /// URL at which services reach the webhook, for the same.
+    pub webhook_url: Option<String>,
+}
+
+/// Service with what its stages share of it.
+#[derive(Debug)]
+struct Desk {
+    health: ServiceHealth,
+    max_in_flight: usize,
+    submits: Semaphore,
+    /// Leases whose submit is under way, over all stages.
+    under_way: Mutex<HashSet<Fence>>,
+}
+
+/// Stage with all that works on it.
+#[derive(Debug)]
+struct Station {
+    stage: ExternalStage,
+    worker: WorkerId,
+    desk: Arc<Desk>,
+    handed: mpsc::UnboundedSender<Handed>,
+}
+
+/// External stages of the orchestrator that leads.
+#[derive(Debug)]
+pub struct ExternalStages {
+    site: Site,
+    orchestrator: OrchestratorHandle,
+    stations: Vec<Arc<Station>>,
+    desks: BTreeMap<String, Arc<Desk>>,
+    handed: Mutex<Option<mpsc::UnboundedReceiver<Handed>>>,
+}
+
+impl Desk {
+    fn under_way(&self) -> MutexGuard<'_, HashSet<Fence>> {
+        // An insert or a removal cannot be left half done.
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn admits(&self) -> usize {
+        self.health.admits(self.under_way().len())
+    }
+}
+
+impl ExternalStages {
+    /// Brings stages and their services together. Nothing runs yet.
+    pub fn new(
+        site: Site,
+        orchestrator: OrchestratorHandle,
+        stages: Vec<ExternalStage>,
+        bounds: &BTreeMap<String, ServiceBounds>,
+    ) -> Self {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let mut desks: BTreeMap<String, Arc<Desk>> = BTreeMap::new();
+        let mut stations = Vec::new();
+        for stage in stages {
+            let name = &stage.service.name;
+            let desk = desks.entry(name.clone()).or_insert_with(|| {
+                let bounds = bounds.get(name);
+                Arc::new(Desk {
+                    health: ServiceHealth::new(name, bounds.and_then(|bounds| bounds.rate)),
+                    max_in_flight: bounds.map_or(usize::MAX, |bounds| bounds.max_in_flight),
+                    submits: Semaphore::new(SUBMITS),
+                    under_way: Mutex::default(),
+                })
+            });
+            stations.push(Arc::new(Station {
+                worker: WorkerId::of_service(name, &stage.name),
+                desk: desk.clone(),
+                handed: sender.clone(),
+                stage,
+            }));
+        }
+        Self {
+            site,
+            orchestrator,
+            stations,
+            desks,
+            handed: Mutex::new(Some(receiver)),
+        }
+    }
+
+    /// Works on all stages, for ever, unless a part of it panicked. Dropping the future ends all of it at once, and loses nothing.
+    pub async fn run(self: &Arc<Self>) {
+        // Two runs would submit the same leases; the second one finds nothing to receive.
+        let receiver = self.handed.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(mut receiver) = receiver else { return };
+        self.restore().await;
+        let mut tasks = JoinSet::new();
+        for desk in self.desks.values() {
+            tasks.spawn(self.clone().attend(desk.clone()));
+        }
+        for station in &self.stations {
+            let (stages, station) = (self.clone(), station.clone());
+            tasks.spawn(async move {
+                let board = Board {
+                    stages: &stages,
+                    station: &station,
+                };
+                let stage = &station.stage;
+                // Ends with this future.
+                poll(&board, &stage.service, &stage.limits, &CancellationToken::new()).await;
+            });
+        }
+        for station in &self.stations {
+            self.orchestrator
+                .register(Arc::new(ServicePool::new(station.clone())));
+        }
+        let mut submits = JoinSet::new();
+        loop {
+            tokio::select! {
+                Some(handed) = receiver.recv() => {
+                    let stages = self.clone();
+                    submits.spawn(async move { stages.submit(handed).await });
+                }
+                Some(submitted) = submits.join_next(), if !submits.is_empty() => {
+                    if let Err(panic) = submitted {
+                        error!(%panic, "a submit ended early; its lease is submitted again");
+                    }
+                }
+                Some(ended) = tasks.join_next() => {
+                    error!(?ended, "a part of the work on external stages ended");
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Descriptions of the services as pools, with the leases that they hold.
+    pub async fn workers(&self) -> Vec<WorkerRecord> {
+        let leases = self.site.store.leases(Utc::now()).await;
+        let held = leases.map(|leases| leases.held).unwrap_or_default();
+        let record = |station: &Arc<Station>| {
+            let own = held.iter().filter(|held| held.worker == station.worker);
+            let in_use: usize = own.map(|held| held.leases).sum();
+            WorkerRecord {
+                worker: station.worker.clone(),
+                stage: station.stage.name.clone(),
+                models: Vec::new(),
+                slots: u32::try_from(station.desk.max_in_flight).unwrap_or(u32::MAX),
+                in_use: u32::try_from(in_use).unwrap_or(u32::MAX),
+                incarnation: 0,
+                last_heartbeat: None,
+                pages: None,
+                pages_finished: None,
+            }
+        };
+        self.stations.iter().map(record).collect()
+    }
+
+    /// Takes over what the leader before this one found out about the services.
+    async fn restore(&self) {
+        match self.site.services.services().await {
+            Ok(records) => {
+                for record in records {
+                    if let Some(desk) = self.desks.get(&record.name) {
+                        desk.health.restore(&record, Utc::now());
+                    }
+                }
+            }
+            Err(error) => warn!(%error, "how the services are doing is found out anew"),
+        }
+    }
+
+    /// Records how a service is doing whenever that changes, and wakes the orchestrator once it may be given more.
+    async fn attend(self: Arc<Self>, desk: Arc<Desk>) {
+        let mut told = None;
+        loop {
+            // Before the health itself, so that a change in between is told twice and not missed.
+            let changes = desk.health.changes();
+            if told != Some(changes) {
+                let record = desk.health.record(Utc::now());
+                match self.site.services.record_service(&record).await {
+                    Ok(()) => told = Some(changes),
+                    Err(error) => debug!(%error, "how a service is doing is not recorded now"),
+                }
+            }
+            // Whatever changed meanwhile is seen by the next turn, as its announcement stays.
+            sleep(desk.health.pause()).await;
+            self.orchestrator.wake();
+            desk.health.changed().await;
+        }
+    }
+
+    fn station(&self, stage: &str) -> Option<&Arc<Station>> {
+        self.stations
+            .iter()
+            .find(|station| station.stage.name.as_str() == stage)
+    }
+}
+
+#[async_trait]
+impl JobListener for ExternalStages {
+    async fn hear(&self, message: &JobMessage) -> Result<Heard, StateError> {
+        let (Some(station), Ok(id)) = (self.station(&message.stage), message.id.parse()) else {
+            return Ok(Heard::UnknownJob);
+        };
+        let (stage, job) = (&station.stage.name, message.job.as_str());
+        for _ in 0..LOOKS_AHEAD {
+            let Some(task) = self.site.store.task(TaskId(id)).await? else {
+                return Ok(Heard::UnknownJob);
+            };
+            let jobs = self.site.services.service_jobs(task.id).await?;
+            match hearing(&task, &jobs, stage, job) {
+                Hearing::Current(fence) => {
+                    self.settle(station, &fence, job, message.look()).await?;
+                    return Ok(Heard::Processed);
+                }
+                Hearing::Past => return Ok(Heard::Processed),
+                // The service was faster than its own answer to the submit, or than the transaction that records it.
+                Hearing::Awaited => sleep(LOOK_AHEAD).await,
+                Hearing::Unknown => return Ok(Heard::UnknownJob),
+            }
+        }
+        // The poller will hear of it, if it is a job of this task.
+        Ok(Heard::UnknownJob)
+    }
+}

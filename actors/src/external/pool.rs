@@ -1,0 +1,59 @@
+//! Service as a pool of the orchestrator.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use parkhang_core::domain::{AssignReply, Assignment, PoolInfo};
+use parkhang_core::policy::service::ServiceTerms;
+
+use super::Station;
+use super::submit::Handed;
+use crate::orchestrator::{Executor, Unreachable};
+
+/// Pool of a stage that a service does. It takes what it is given and holds nothing: leases are in the store.
+#[derive(Debug)]
+pub(super) struct ServicePool {
+    info: PoolInfo,
+    station: Arc<Station>,
+}
+
+impl ServicePool {
+    pub(super) fn new(station: Arc<Station>) -> Self {
+        let info = PoolInfo {
+            worker: station.worker.clone(),
+            stage: station.stage.name.clone(),
+            slots: station.desk.max_in_flight,
+            models: Vec::new(),
+        };
+        Self { info, station }
+    }
+}
+
+#[async_trait]
+impl Executor for ServicePool {
+    fn info(&self) -> &PoolInfo {
+        &self.info
+    }
+
+    fn terms(&self) -> Option<ServiceTerms> {
+        Some(ServiceTerms {
+            limits: self.station.stage.limits,
+            max_in_flight: self.station.desk.max_in_flight,
+            admits: self.station.desk.admits(),
+        })
+    }
+
+    async fn assign(&self, assignment: Assignment) -> Result<AssignReply, Unreachable> {
+        let handed = Handed {
+            station: self.station.clone(),
+            fence: assignment.fence,
+            is_resumed: false,
+        };
+        let sent = self.station.handed.send(handed);
+        // Nobody receives once the work on external stages has ended.
+        Ok(sent.map_or(AssignReply::Busy, |()| AssignReply::Accepted))
+    }
+
+    /// Nothing: jobs in flight need no node, and go on under whoever leads.
+    fn drain(&self) {}
+}

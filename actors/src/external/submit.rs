@@ -1,0 +1,190 @@
+//! Submits: work of a lease is handed to its service, under a key made of the fence.
+
+use std::sync::Arc;
+
+use chrono::Utc;
+use parkhang_core::domain::{FailureKind, Fence, ServiceJob, StageVerdict};
+use parkhang_service::JobFailure;
+use parkhang_state::StateError;
+use tokio::time::sleep;
+use tracing::{debug, warn};
+
+use super::context::context;
+use super::result::failed;
+use super::{Desk, ExternalStages, Station};
+use crate::services::{FIRST_WRITE_PAUSE, WRITES};
+
+/// Lease whose work is to be submitted.
+#[derive(Debug)]
+pub(super) struct Handed {
+    pub(super) station: Arc<Station>,
+    pub(super) fence: Fence,
+    /// True if it may have been submitted before, by a process that did not record it.
+    pub(super) is_resumed: bool,
+}
+
+/// Mark of a submit that is under way, until it is dropped.
+struct UnderWay<'a> {
+    desk: &'a Desk,
+    fence: &'a Fence,
+}
+
+impl<'a> UnderWay<'a> {
+    fn begin(desk: &'a Desk, fence: &'a Fence) -> Option<Self> {
+        let is_new = desk.under_way().insert(fence.clone());
+        is_new.then_some(Self { desk, fence })
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.desk.under_way().remove(self.fence);
+        // Another one may have its turn.
+        if self.desk.health.is_limited() {
+            self.desk.health.announce();
+        }
+    }
+}
+
+/// End of a submit.
+enum Submitted {
+    /// The service has named the job.
+    Job(String),
+    /// Nothing was sent, as the service takes nothing now.
+    Nothing,
+    Failed(JobFailure),
+}
+
+/// Key of a submit: the same for each transmission of one lease, and no other.
+pub(super) fn key(fence: &Fence) -> String {
+    let Fence {
+        task,
+        stage,
+        attempt,
+        generation,
+    } = fence;
+    format!("{task}-{stage}-{attempt}-g{generation}")
+}
+
+impl ExternalStages {
+    /// Submits the work of a lease, and writes what became of that. What cannot be written is submitted again, under the same key.
+    pub(super) async fn submit(&self, handed: Handed) {
+        let Handed {
+            station,
+            fence,
+            is_resumed,
+        } = &handed;
+        let Some(_under_way) = UnderWay::begin(&station.desk, fence) else {
+            return;
+        };
+        if *is_resumed && self.has_job(fence).await {
+            return;
+        }
+        let written = match self.hand_over(station, fence).await {
+            Ok(Submitted::Job(job)) => {
+                self.record(fence, job).await;
+                Ok(())
+            }
+            // It may have the job already: under another key it would do the work twice.
+            Ok(Submitted::Nothing) if *is_resumed => Ok(()),
+            Ok(Submitted::Failed(failure)) if *is_resumed && failure.kind == FailureKind::Retriable => {
+                debug!(task = %fence.task, stage = %fence.stage, error = failure.message, "submitted again later");
+                Ok(())
+            }
+            Ok(Submitted::Nothing) => self.report(fence, StageVerdict::Interrupted).await,
+            Ok(Submitted::Failed(failure)) => {
+                self.report(fence, StageVerdict::Failed(failed(fence, &failure)))
+                    .await
+            }
+            Err(error) => Err(error),
+        };
+        if let Err(error) = written {
+            warn!(task = %fence.task, stage = %fence.stage, %error, "what became of a submit is not written");
+        }
+    }
+
+    /// True if the job of a lease was recorded meanwhile.
+    async fn has_job(&self, fence: &Fence) -> bool {
+        let jobs = self.site.services.service_jobs(fence.task).await;
+        jobs.is_ok_and(|jobs| jobs.iter().any(|job| job.fence == *fence))
+    }
+
+    async fn hand_over(&self, station: &Station, fence: &Fence) -> Result<Submitted, StateError> {
+        let (service, health) = (&station.stage.service, &station.desk.health);
+        // Never closed.
+        let Ok(_permit) = station.desk.submits.acquire().await else {
+            return Ok(Submitted::Nothing);
+        };
+        health.turn().await;
+        // A neighbour may just have found out that the service takes nothing.
+        if !health.pause().is_zero() || !service.is_there(health).await {
+            return Ok(Submitted::Nothing);
+        }
+        let store = &self.site.store;
+        let task = store.task(fence.task).await?;
+        let Some(task) = task.filter(|task| task.fence().as_ref() == Some(fence)) else {
+            return Ok(Submitted::Nothing);
+        };
+        let Some(job) = store.job_by_id(task.job_id).await? else {
+            return Ok(Submitted::Nothing);
+        };
+        let runs = store.stage_runs(task.id).await?;
+        let body = match service.body(&context(&self.site, &job, &task, fence, &runs)) {
+            Ok(body) => body,
+            Err(failure) => return Ok(Submitted::Failed(failure)),
+        };
+        Ok(match service.submit(health, &key(fence), body).await {
+            Ok(job) => Submitted::Job(job),
+            Err(error) => Submitted::Failed(JobFailure {
+                message: error.to_string(),
+                kind: error.kind(),
+            }),
+        })
+    }
+
+    /// Writes the job of a lease, and tries again for a while. Without it the work is submitted again, under the same key.
+    async fn record(&self, fence: &Fence, job: String) {
+        let job = ServiceJob {
+            fence: fence.clone(),
+            job,
+            submitted_at: Utc::now(),
+        };
+        let mut pause = FIRST_WRITE_PAUSE;
+        for _ in 0..WRITES {
+            match self.site.services.record_service_job(&job).await {
+                Ok(true) => return,
+                Ok(false) => {
+                    debug!(task = %fence.task, job = job.job, "the lease ended while its work was submitted");
+                    return;
+                }
+                Err(error @ StateError::Deposed(_)) => {
+                    debug!(%error, "the next leader submits it");
+                    return;
+                }
+                Err(error) => warn!(%error, "the job of a service is not recorded now"),
+            }
+            sleep(pause).await;
+            pause *= 2;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use parkhang_core::domain::testing::fence;
+    use parkhang_core::domain::{Attempt, Generation};
+
+    use super::*;
+
+    #[test]
+    fn a_key_is_of_one_lease() {
+        let first = fence(7, "clean");
+        assert_eq!(key(&first), "7-clean-1-g0");
+        let again = Fence {
+            attempt: Attempt(2),
+            generation: Generation(3),
+            ..first
+        };
+        assert_eq!(key(&again), "7-clean-2-g3");
+    }
+}

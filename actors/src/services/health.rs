@@ -1,0 +1,248 @@
+//! Health of a service, as far as this process has seen, and the rate at which it is given work.
+
+use std::num::NonZeroU32;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use parkhang_core::domain::ServiceRecord;
+use parkhang_core::policy::service::pause_after;
+use parkhang_service::ServiceError;
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep};
+use tracing::{info, warn};
+
+/// Most submits to a service in a second.
+pub type Rate = NonZeroU32;
+
+/// Circuit breaker of a service, and the pace of its submits.
+#[derive(Debug)]
+pub struct ServiceHealth {
+    service: String,
+    rate: Option<Rate>,
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Failures in a row.
+    failures: u32,
+    /// Time until which the service is left alone.
+    until: Option<Instant>,
+    error: Option<String>,
+    /// Number of changes of all these.
+    changes: u64,
+    /// Time at which the submit after the last one that was let through has its turn.
+    next_turn: Option<Instant>,
+}
+
+impl State {
+    fn is_pause(&self) -> bool {
+        self.until.is_some_and(|until| until > Instant::now())
+    }
+}
+
+impl ServiceHealth {
+    pub(crate) fn new(service: &str, rate: Option<Rate>) -> Self {
+        Self {
+            service: service.to_owned(),
+            rate,
+            state: Mutex::default(),
+            changed: Notify::new(),
+        }
+    }
+
+    /// Takes over what another process has found out.
+    pub(crate) fn restore(&self, record: &ServiceRecord, now: DateTime<Utc>) {
+        let rest = record.paused_until.and_then(|until| (until - now).to_std().ok());
+        if let Some(rest) = rest {
+            let mut state = self.state();
+            state.failures = record.failures;
+            state.until = Instant::now().checked_add(rest);
+            state.error.clone_from(&record.error);
+        }
+    }
+
+    pub(crate) fn record(&self, now: DateTime<Utc>) -> ServiceRecord {
+        let pause = TimeDelta::from_std(self.pause()).unwrap_or_default();
+        let state = self.state();
+        ServiceRecord {
+            name: self.service.clone(),
+            failures: state.failures,
+            paused_until: (!pause.is_zero()).then(|| now + pause),
+            error: state.error.clone(),
+            told_at: now,
+        }
+    }
+
+    /// Number of changes of the health so far.
+    pub(crate) fn changes(&self) -> u64 {
+        self.state().changes
+    }
+
+    /// Returns the rest of the pause; zero if there is none.
+    pub(crate) fn pause(&self) -> Duration {
+        let until = self.state().until;
+        until.map_or(Duration::ZERO, |until| {
+            until.saturating_duration_since(Instant::now())
+        })
+    }
+
+    /// True after a failure, until something has succeeded.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        self.state().failures > 0
+    }
+
+    /// Number of jobs that the service may be given now, of which it is being given some: one while it is in doubt, so that a service that is
+    /// away does not cost much work a try; and as many as have their turn within a second.
+    pub(crate) fn admits(&self, under_way: usize) -> usize {
+        if !self.pause().is_zero() {
+            return 0;
+        }
+        let by_health = if self.is_in_doubt() { 1 } else { usize::MAX };
+        let by_rate = self.rate.map_or(usize::MAX, |rate| rate.get() as usize);
+        by_health.min(by_rate).saturating_sub(under_way)
+    }
+
+    /// True if the end of a submit makes room for another one.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.rate.is_some() || self.is_in_doubt()
+    }
+
+    /// Waits for the turn of a submit.
+    pub(crate) async fn turn(&self) {
+        let Some(rate) = self.rate else { return };
+        let now = Instant::now();
+        let turn = {
+            let mut state = self.state();
+            let turn = state.next_turn.map_or(now, |next| next.max(now));
+            state.next_turn = Some(turn + Duration::from_secs(1) / rate.get());
+            turn
+        };
+        sleep(turn - now).await;
+    }
+
+    /// Waits until the health of the service, or what it may be given, is another one.
+    pub(crate) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    /// Tells whoever waits in [`changed`](Self::changed) to look again.
+    pub(crate) fn announce(&self) {
+        self.changed.notify_one();
+    }
+
+    /// Notes that the service has done what it was asked. A pause stays: the answer may be of a request from before it.
+    pub(crate) fn succeeded(&self) {
+        let mut state = self.state();
+        if state.failures > 0 && !state.is_pause() {
+            info!(service = self.service, "the service does its work again");
+            (state.failures, state.until, state.error) = (0, None, None);
+            state.changes += 1;
+            self.announce();
+        }
+    }
+
+    /// Notes an error; one that is of the service and not of what it was asked leaves it alone for a while.
+    pub(crate) fn failed(&self, error: &ServiceError) {
+        if !error.is_of_the_service() {
+            return;
+        }
+        let mut state = self.state();
+        // Those that were asked together fail together, which is one failure.
+        let is_paused = state.is_pause();
+        if is_paused && error.retry_after().is_none() {
+            return;
+        }
+        if !is_paused {
+            state.failures = state.failures.saturating_add(1);
+        }
+        let pause = pause_after(
+            state.failures,
+            error.retry_after(),
+            rand::random_range(-1.0..=1.0),
+        );
+        let until = Instant::now() + pause;
+        state.until = Some(state.until.map_or(until, |before| before.max(until)));
+        state.error = Some(error.to_string());
+        state.changes += 1;
+        let (service, failures) = (&self.service, state.failures);
+        warn!(service, %error, failures, ?pause, "the service is left alone for a while");
+        self.announce();
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // A few plain values cannot be left half changed.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn busy(retry_after: Option<u64>) -> ServiceError {
+        ServiceError::Status {
+            status: 429,
+            retry_after: retry_after.map(Duration::from_secs),
+            message: String::new(),
+        }
+    }
+
+    /// Rows: 235.
+    #[tokio::test(start_paused = true)]
+    async fn a_busy_service_is_left_alone_for_as_long_as_it_asks() {
+        let health = ServiceHealth::new("llm", None);
+        assert_eq!(health.admits(3), usize::MAX - 3);
+        // A whole batch, which is one failure.
+        for _ in 0..5 {
+            health.failed(&busy(Some(7)));
+            health.failed(&busy(None));
+        }
+        health.succeeded();
+        assert_eq!(health.pause(), Duration::from_secs(7));
+        assert_eq!(health.admits(0), 0);
+        tokio::time::advance(Duration::from_secs(8)).await;
+        assert!(health.pause().is_zero() && health.is_in_doubt());
+        assert_eq!([health.admits(0), health.admits(1)], [1, 0], "one try alone");
+        health.succeeded();
+        assert!(!health.is_in_doubt());
+        health.failed(&ServiceError::NoContent);
+        assert!(!health.is_in_doubt(), "that lies in what it was asked");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn submits_have_their_turns_at_the_rate() {
+        let health = ServiceHealth::new("llm", Rate::new(4));
+        assert_eq!([health.admits(0), health.admits(3), health.admits(5)], [4, 1, 0]);
+        let began = Instant::now();
+        for _ in 0..9 {
+            health.turn().await;
+        }
+        assert_eq!(began.elapsed(), Duration::from_secs(2));
+        tokio::time::advance(Duration::from_secs(60)).await;
+        let idle = Instant::now();
+        health.turn().await;
+        assert_eq!(
+            idle.elapsed(),
+            Duration::ZERO,
+            "nothing is saved up, and nothing owed"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_next_leader_leaves_a_service_alone_too() {
+        let (first, second) = (ServiceHealth::new("llm", None), ServiceHealth::new("llm", None));
+        first.failed(&busy(Some(60)));
+        let now = DateTime::from_timestamp(1_700_000_000, 0).unwrap();
+        let record = first.record(now);
+        assert_eq!(record.paused_until, Some(now + TimeDelta::seconds(60)));
+        second.restore(&record, now + TimeDelta::seconds(20));
+        assert_eq!(second.pause(), Duration::from_secs(40));
+        assert!(second.is_in_doubt());
+        let third = ServiceHealth::new("llm", None);
+        third.restore(&record, now + TimeDelta::seconds(90));
+        assert!(third.pause().is_zero() && !third.is_in_doubt());
+    }
+}

@@ -1,0 +1,103 @@
+//! Poller: asks a service how the jobs stand that it has.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::StreamExt;
+use futures::stream;
+use parkhang_core::domain::StageLimits;
+use parkhang_core::policy::service::polled_from;
+use parkhang_service::JobLook;
+use parkhang_state::StateError;
+use tokio_util::sync::CancellationToken;
+
+use super::{ServiceHealth, StageService, slept};
+
+/// Jobs that are read at once, and asked about at once.
+const PAGE: u32 = 100;
+const AT_ONCE: usize = 8;
+
+/// Jobs in the hands of a service, in an order.
+#[derive(Debug)]
+pub(crate) struct Page<J> {
+    /// Jobs, each with its id at the service.
+    pub(crate) jobs: Vec<(String, J)>,
+    /// Place behind which the next page begins; `None` if there is none.
+    pub(crate) next: Option<J>,
+}
+
+/// Record of the jobs that a service has of a stage.
+#[async_trait]
+pub(crate) trait JobBoard: Sync {
+    type Job: Clone + Send + Sync;
+
+    /// Returns the first jobs behind a place that are of this age, so many at most.
+    async fn page(
+        &self,
+        age: Duration,
+        after: Option<&Self::Job>,
+        limit: u32,
+    ) -> Result<Page<Self::Job>, StateError>;
+
+    /// Writes the end of a job, if it has one.
+    async fn settle(&self, id: &str, job: &Self::Job, look: JobLook) -> Result<(), StateError>;
+
+    /// Notes that the record does not answer.
+    fn unanswered(&self, error: &StateError);
+}
+
+/// Asks about all jobs, at each interval, until it is time to stop.
+pub(crate) async fn poll(
+    board: &impl JobBoard,
+    service: &StageService,
+    limits: &StageLimits,
+    stop: &CancellationToken,
+) {
+    let interval = service.poll_interval;
+    // Apart from that of submits: a service may take no more work and still tell of what it has.
+    let health = ServiceHealth::new(&service.name, None);
+    // A job is not asked about before it can be known everywhere in its service.
+    let age = polled_from(limits, service.has_webhook).max(interval);
+    loop {
+        let quarter = interval.mul_f64(rand::random_range(0.0..=0.25));
+        if !slept(health.pause().max(interval - quarter), stop).await {
+            return;
+        }
+        if let Err(error) = round(board, service, &health, age, stop).await {
+            board.unanswered(&error);
+        }
+    }
+}
+
+async fn round<B: JobBoard>(
+    board: &B,
+    service: &StageService,
+    health: &ServiceHealth,
+    age: Duration,
+    stop: &CancellationToken,
+) -> Result<(), StateError> {
+    let mut after: Option<B::Job> = None;
+    loop {
+        let page = board.page(age, after.as_ref(), PAGE).await?;
+        let asked = page
+            .jobs
+            .iter()
+            .map(async |(id, job)| match service.look(health, id).await {
+                Some(look) => board.settle(id, job, look).await,
+                None => Ok(()),
+            });
+        let asked: Vec<_> = asked.collect();
+        let mut asked = stream::iter(asked).buffer_unordered(AT_ONCE);
+        while let Some(settled) = asked.next().await {
+            settled?;
+            if stop.is_cancelled() || !health.pause().is_zero() {
+                return Ok(());
+            }
+        }
+        drop(asked);
+        if page.next.is_none() {
+            return Ok(());
+        }
+        after = page.next;
+    }
+}

@@ -1,0 +1,145 @@
+//! Cases of [`ServiceStore`], on stores that are one too.
+
+use super::*;
+use crate::ServiceStore;
+use parkhang_core::domain::{ServiceJob, ServiceRecord, TaskId, WorkerId};
+
+/// A store and its services, which are the same.
+#[derive(Debug)]
+pub struct Both {
+    pub store: Store,
+    pub services: Arc<dyn ServiceStore>,
+}
+
+/// Runs every case, each on a fresh store from `make`; panics at the first breach.
+pub async fn suite(make: impl AsyncFn() -> Both) {
+    a_job_is_of_the_lease_in_force(make().await).await;
+    leases_of_a_service_come_page_by_page(make().await).await;
+    a_stage_counts_its_own_tries(make().await).await;
+    the_last_word_about_a_service_stands(make().await).await;
+}
+
+fn holder() -> WorkerId {
+    WorkerId::of_service("llm", &stage("detect"))
+}
+
+fn lease_to(task: &Task, worker: WorkerId) -> Change {
+    let stage = stage("detect");
+    change(
+        task,
+        Event::Leased {
+            stage,
+            worker,
+            until: at(600),
+        },
+    )
+}
+
+fn job_of(task: &Task, name: &str, submitted_at: i64) -> ServiceJob {
+    ServiceJob {
+        fence: task.fence().unwrap(),
+        job: name.to_owned(),
+        submitted_at: at(submitted_at),
+    }
+}
+
+/// Rows: 242.
+async fn a_job_is_of_the_lease_in_force(both: Both) {
+    let Both { store, services } = &both;
+    let (job, tasks) = job_with(store, &["I1", "I2"]).await;
+    let record = async |job: &ServiceJob| services.record_service_job(job).await.unwrap();
+
+    let ours = applied(store, lease(&tasks[1], &job, "w")).await;
+    assert!(!record(&job_of(&ours, "x", 1)).await, "a pool has no job");
+    let first = applied(store, lease_to(&tasks[0], holder())).await;
+    assert!(record(&job_of(&first, "a", 1)).await);
+    assert!(record(&job_of(&first, "a", 2)).await, "it is written already");
+    assert!(!record(&job_of(&first, "b", 3)).await, "the first one stays");
+    assert_eq!(
+        services.service_jobs(first.id).await.unwrap(),
+        [job_of(&first, "a", 1)]
+    );
+
+    let released = applied(store, change(&first, Event::Released)).await;
+    assert!(!record(&job_of(&first, "a", 4)).await, "the lease is over");
+    let second = applied(store, lease_to(&released, holder())).await;
+    assert!(!record(&job_of(&first, "c", 5)).await);
+    assert!(record(&job_of(&second, "d", 6)).await);
+    let all = [job_of(&first, "a", 1), job_of(&second, "d", 6)];
+    assert_eq!(services.service_jobs(first.id).await.unwrap(), all);
+    assert_eq!(services.service_jobs(TaskId(9_999)).await.unwrap(), []);
+}
+
+async fn leases_of_a_service_come_page_by_page(both: Both) {
+    let Both { store, services } = &both;
+    let (_, tasks) = job_with(store, &["I1", "I2", "I3", "I4"]).await;
+    let mut leased = Vec::new();
+    for task in &tasks[..3] {
+        leased.push(applied(store, lease_to(task, holder())).await);
+    }
+    applied(
+        store,
+        lease_to(&tasks[3], WorkerId::of_service("other", &stage("detect"))),
+    )
+    .await;
+    services
+        .record_service_job(&job_of(&leased[1], "a", 2))
+        .await
+        .unwrap();
+    let page = async |after: Option<&Task>, limit, begun_by| {
+        let after = after.map(|task| task.id);
+        let holder = holder();
+        let leases = services.service_leases(&holder, at(begun_by), after, limit);
+        let leases = leases.await.unwrap().into_iter();
+        leases.map(|lease| (lease.task, lease.job)).collect::<Vec<_>>()
+    };
+    let one = |index: usize, job: Option<&str>| (leased[index].clone(), job.map(str::to_owned));
+    assert_eq!(page(None, 2, 1).await, [one(0, None), one(1, Some("a"))]);
+    assert_eq!(page(Some(&leased[1]), 2, 1).await, [one(2, None)]);
+    let without_job = [one(0, None), one(2, None)];
+    assert_eq!(page(None, 9, 0).await, without_job, "the other one began later");
+    applied(store, change(&leased[0], Event::Succeeded)).await;
+    assert_eq!(page(None, 9, 1).await, [one(1, Some("a")), one(2, None)]);
+}
+
+/// Rows: 236, 237.
+async fn a_stage_counts_its_own_tries(both: Both) {
+    let Both { store, .. } = &both;
+    let (_, tasks) = job_with(store, &["I1"]).await;
+    let failed = Event::ServiceFailed {
+        error: StageError::new("detect", ErrorCategory::Transient, "HTTP 503"),
+        not_before: None,
+        tries: 4,
+    };
+    let mut task = tasks[0].clone();
+    for _ in 0..4 {
+        let leased = applied(store, lease_to(&task, holder())).await;
+        task = applied(store, change(&leased, failed.clone())).await;
+    }
+    assert_eq!(
+        (task.attempts, task.stage_attempts, task.stage_tries),
+        (4, 4, Some(4))
+    );
+    let again = store.commit(&[lease_to(&task, holder())], at(9)).await.unwrap();
+    assert!(matches!(again[..], [Outcome::Illegal(_)]), "{again:?}");
+    assert_eq!(store.finish_jobs(at(10)).await.unwrap().len(), 1);
+}
+
+async fn the_last_word_about_a_service_stands(both: Both) {
+    let services = &both.services;
+    let record = |name: &str, failures| ServiceRecord {
+        name: name.to_owned(),
+        failures,
+        paused_until: (failures > 0).then(|| at(60)),
+        error: (failures > 0).then(|| "HTTP 503".to_owned()),
+        told_at: at(1),
+    };
+    assert_eq!(services.services().await.unwrap(), []);
+    for told in [record("scraper", 0), record("llm", 2), record("llm", 3)] {
+        services.record_service(&told).await.unwrap();
+    }
+    assert_eq!(
+        services.services().await.unwrap(),
+        [record("llm", 3), record("scraper", 0)]
+    );
+}

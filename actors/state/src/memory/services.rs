@@ -1,0 +1,85 @@
+//! Services that do stages, in the memory store.
+
+use std::collections::{BTreeMap, HashMap};
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+
+use super::MemoryStore;
+use crate::{ServiceStore, StateError};
+use parkhang_core::domain::{ServiceJob, ServiceLease, ServiceRecord, Task, TaskId, WorkerId};
+
+/// Jobs by task, in the order in which they were submitted, and services by name.
+#[derive(Debug, Default)]
+pub(super) struct Services {
+    jobs: HashMap<TaskId, Vec<ServiceJob>>,
+    records: BTreeMap<String, ServiceRecord>,
+}
+
+#[async_trait]
+impl ServiceStore for MemoryStore {
+    async fn record_service_job(&self, job: &ServiceJob) -> Result<bool, StateError> {
+        let mut tables = self.tables();
+        let is_held = tables.tasks.get(&job.fence.task).is_some_and(|task| {
+            let holder = task.lease.as_ref().and_then(|lease| lease.worker.service());
+            task.fence().as_ref() == Some(&job.fence) && holder.is_some()
+        });
+        if !is_held {
+            return Ok(false);
+        }
+        let jobs = tables.services.jobs.entry(job.fence.task).or_default();
+        match jobs.iter().find(|known| known.fence == job.fence) {
+            Some(known) => Ok(known.job == job.job),
+            None => {
+                jobs.push(job.clone());
+                Ok(true)
+            }
+        }
+    }
+
+    async fn service_leases(
+        &self,
+        worker: &WorkerId,
+        begun_by: DateTime<Utc>,
+        after: Option<TaskId>,
+        limit: usize,
+    ) -> Result<Vec<ServiceLease>, StateError> {
+        let tables = self.tables();
+        let mut ids = tables.index.leased_to(worker);
+        ids.sort_unstable();
+        let behind = ids.into_iter().filter(|id| after.is_none_or(|after| *id > after));
+        let tasks = behind.filter_map(|id| tables.tasks.get(&id));
+        let leases = tasks.map(|task| {
+            let fence = task.fence();
+            let mut jobs = tables.services.jobs.get(&task.id).into_iter().flatten();
+            let job = jobs.find(|job| Some(&job.fence) == fence.as_ref());
+            ServiceLease {
+                task: task.clone(),
+                job: job.map(|job| job.job.clone()),
+            }
+        });
+        let has_begun = |task: &Task| task.started_at.is_some_and(|started| started <= begun_by);
+        let wanted = leases.filter(|lease| lease.job.is_none() || has_begun(&lease.task));
+        Ok(wanted.take(limit).collect())
+    }
+
+    async fn service_jobs(&self, task: TaskId) -> Result<Vec<ServiceJob>, StateError> {
+        Ok(self
+            .tables()
+            .services
+            .jobs
+            .get(&task)
+            .cloned()
+            .unwrap_or_default())
+    }
+
+    async fn record_service(&self, record: &ServiceRecord) -> Result<(), StateError> {
+        let records = &mut self.tables().services.records;
+        records.insert(record.name.clone(), record.clone());
+        Ok(())
+    }
+
+    async fn services(&self) -> Result<Vec<ServiceRecord>, StateError> {
+        Ok(self.tables().services.records.values().cloned().collect())
+    }
+}

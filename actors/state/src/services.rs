@@ -1,0 +1,50 @@
+//! Services that do stages: the jobs that they have taken for leases, and how they are doing.
+//!
+//! Between a submit and its record a process may die. The lease stands then and has no job, so the next leader submits it again, with the
+//! same key, and the service answers with the job that it has.
+
+use std::fmt;
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+
+use super::StateError;
+use parkhang_core::domain::{ServiceJob, ServiceLease, ServiceRecord, TaskId, WorkerId};
+
+/// Part of a state store that remembers what services have in hand.
+///
+/// # Errors
+///
+/// Every method may fail as those of [`StateStore`](super::StateStore) do, and may then be repeated.
+#[async_trait]
+pub trait ServiceStore: Send + Sync + fmt::Debug {
+    /// Writes the job of a lease. Returns true if the lease is in force and this is its job; the first one that is written stays.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError::Deposed`] if the store belongs to a leader that was replaced, and those of every method.
+    async fn record_service_job(&self, job: &ServiceJob) -> Result<bool, StateError>;
+
+    /// Returns leases of a service at a stage, in task order: those that have no job, and those of the others that began by then; those
+    /// behind `after` only, and so many at most.
+    async fn service_leases(
+        &self,
+        worker: &WorkerId,
+        begun_by: DateTime<Utc>,
+        after: Option<TaskId>,
+        limit: usize,
+    ) -> Result<Vec<ServiceLease>, StateError>;
+
+    /// Returns the jobs that services have had for a task, in the order in which they were submitted.
+    async fn service_jobs(&self, task: TaskId) -> Result<Vec<ServiceJob>, StateError>;
+
+    /// Writes how a service is doing, in place of what was written before.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError::Deposed`] if the store belongs to a leader that was replaced, and those of every method.
+    async fn record_service(&self, record: &ServiceRecord) -> Result<(), StateError>;
+
+    /// Returns how the services are doing, by name.
+    async fn services(&self) -> Result<Vec<ServiceRecord>, StateError>;
+}

@@ -1,0 +1,122 @@
+//! Leases of services: what becomes of them when a leader dies at the wrong moment, and of ends that come too late.
+
+use std::sync::Arc;
+
+use chrono::Utc;
+use parkhang_actors::external::ExternalStages;
+use parkhang_actors::services::{Heard, JobListener, JobMessage};
+use parkhang_core::domain::testing::{new_job, stage};
+use parkhang_core::domain::{JobStatus, Task, TaskStatus};
+use parkhang_core::policy::job_action::JobAction;
+use parkhang_core::policy::rerun::{Rerun, TaskFilter};
+use parkhang_sandbox::Sandbox;
+use parkhang_state::{MemoryStore, ServiceStore, StateStore};
+use parkhang_store::storage::MemoryArtifacts;
+use parkhang_test_support::Wait;
+use tokio::task::JoinHandle;
+
+use crate::service::{Fault, Service};
+use crate::tasks::{external, leader};
+
+/// Leader over a store in memory, whose only stage is the service's.
+async fn lead(store: &Arc<MemoryStore>, service: &Service) -> (Sandbox, Arc<ExternalStages>, JoinHandle<()>) {
+    let sandbox = leader(store.clone()).start().await;
+    let artifacts = Arc::new(MemoryArtifacts::default());
+    let stages = vec![("scrape", service.at_stage("scraper", false))];
+    let (external, running) = external(
+        &sandbox.orchestrator,
+        store.clone(),
+        store.clone(),
+        artifacts,
+        stages,
+    );
+    (sandbox, external, running)
+}
+
+async fn the_task(store: &MemoryStore) -> Task {
+    let job = store.jobs().await.unwrap().remove(0);
+    store.tasks(job.id).await.unwrap().remove(0)
+}
+
+/// Rows: 242.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_submit_that_nobody_recorded_is_made_again_under_its_key() {
+    let service = Service::start(&[(1, Fault::Slow)]).await;
+    let store = Arc::new(MemoryStore::new());
+    store
+        .create_job(&new_job(&["scrape"], 1), Utc::now())
+        .await
+        .unwrap();
+    let (first, _, running) = lead(&store, &service).await;
+    Wait::until("the service has taken the job")
+        .sees_async(async || service.submits().0, |submits| *submits == 1)
+        .await;
+    // The answer has not come, and never will.
+    running.abort();
+    first.orchestrator.kill();
+    let leased = the_task(&store).await;
+    assert_eq!(leased.status, TaskStatus::Running);
+
+    let (second, _, running) = lead(&store, &service).await;
+    second.job_ends(leased.job_id, JobStatus::Completed).await;
+    running.abort();
+    let (submits, keys) = service.submits();
+    assert_eq!((submits, keys), (2, vec![format!("{}-scrape-1-g0", leased.id)]));
+    let runs = store.stage_runs(leased.id).await.unwrap();
+    assert_eq!(runs.len(), 1, "it is one lease: {runs:?}");
+}
+
+/// Rows: 233.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_told_of_a_lease_that_is_over_changes_nothing() {
+    let service = Service::start(&[(1, Fault::Never), (2, Fault::Never)]).await;
+    let store = Arc::new(MemoryStore::new());
+    let job = store
+        .create_job(&new_job(&["scrape"], 1), Utc::now())
+        .await
+        .unwrap();
+    let (sandbox, external, running) = lead(&store, &service).await;
+    let has_job = async |number: usize| {
+        let task = the_task(&store).await;
+        store.service_jobs(task.id).await.unwrap().len() == number
+    };
+    Wait::until("the service has the task")
+        .sees_async(async || has_job(1).await, |has_job| *has_job)
+        .await;
+    let task = the_task(&store).await;
+    let rerun = Rerun {
+        tasks: TaskFilter::default(),
+        from: stage("scrape"),
+        force: false,
+    };
+    store.rerun(job.id, &rerun, Utc::now()).await.unwrap();
+    sandbox.orchestrator.wake();
+    Wait::until("the service has the task again")
+        .sees_async(async || has_job(2).await, |has_job| *has_job)
+        .await;
+    let [late, current] = &service.messages()[..] else {
+        panic!("two jobs")
+    };
+    assert_eq!(external.hear(late).await.unwrap(), Heard::Processed);
+    let again = the_task(&store).await;
+    assert!(again.status == TaskStatus::Running && again.generation > task.generation);
+
+    let unknown = JobMessage {
+        job: "job/99".to_owned(),
+        ..current.clone()
+    };
+    assert_eq!(external.hear(&unknown).await.unwrap(), Heard::UnknownJob);
+    store.act_on_job(job.id, JobAction::Cancel).await.unwrap();
+    sandbox.orchestrator.wake();
+    Wait::until("the lease is ended")
+        .sees_async(async || the_task(&store).await.lease.is_none(), |ended| *ended)
+        .await;
+    let cancelled = the_task(&store).await;
+    for message in [late, current] {
+        assert_eq!(external.hear(message).await.unwrap(), Heard::Processed);
+    }
+    assert_eq!(the_task(&store).await, cancelled);
+    assert_eq!(service.submits().0, 2);
+    running.abort();
+    sandbox.stop().await;
+}

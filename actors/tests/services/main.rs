@@ -1,0 +1,8 @@
+//! Rows of a table, and tasks of a pipeline, through stages of services that do what services do.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod entities;
+mod leases;
+mod service;
+mod tasks;

@@ -1,0 +1,104 @@
+//! Stages that services do: made of the configuration, run by the orchestrator that leads, and told of the end of jobs.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use async_trait::async_trait;
+use parkhang_actors::external::{ExternalStage, ExternalStages, ServiceBounds, Site};
+use parkhang_actors::orchestrator::OrchestratorHandle;
+use parkhang_actors::services::{Heard, JobListener, JobMessage, StageService};
+use parkhang_core::domain::StageName;
+use parkhang_service::{BodyTemplate, JobsClient, Transport};
+use parkhang_state::{PostgresStore, StateError};
+use parkhang_store::storage::ArtifactStore;
+use tokio::sync::watch;
+
+use crate::config::{ConfiguredStage, Loaded};
+use crate::storage;
+
+/// Brings the external stages of the configuration together with the store of a leader.
+///
+/// # Errors
+///
+/// If the client of a service cannot be made.
+pub fn open(
+    loaded: &Loaded,
+    store: &PostgresStore,
+    artifacts: Arc<dyn ArtifactStore>,
+    orchestrator: OrchestratorHandle,
+) -> Result<ExternalStages> {
+    let transport = Transport::new()?;
+    let mut stages = Vec::new();
+    for (name, stage) in &loaded.config.stage {
+        let service = stage_service(loaded, &transport, stage);
+        stages.push(ExternalStage {
+            name: StageName::new(name.as_str())?,
+            limits: stage.limits(),
+            service: service.with_context(|| format!("stage.{name}"))?,
+        });
+    }
+    let services = loaded.config.service.iter();
+    let bounds: BTreeMap<String, ServiceBounds> = services
+        .map(|(name, service)| {
+            let bounds = ServiceBounds {
+                max_in_flight: service.max_in_flight as usize,
+                rate: service.rate(),
+            };
+            (name.clone(), bounds)
+        })
+        .collect();
+    let site = Site {
+        store: Arc::new(store.clone()),
+        services: Arc::new(store.clone()),
+        artifacts,
+        stages: loaded.config.stage_table(),
+        storage: storage::place_of_artifacts(loaded)?,
+        webhook_url: loaded.config.webhook.url.clone(),
+    };
+    Ok(ExternalStages::new(site, orchestrator, stages, &bounds))
+}
+
+/// Service of a stage, as the configuration describes it.
+///
+/// # Errors
+///
+/// If its client cannot be made.
+pub fn stage_service(
+    loaded: &Loaded,
+    transport: &Transport,
+    stage: &ConfiguredStage,
+) -> Result<StageService> {
+    let service = loaded.config.service.get(&stage.service);
+    let service = service.context("service names no service")?;
+    let token = loaded.secrets.tokens.get(&stage.service);
+    let token = token.map(|token| token.text.clone());
+    Ok(StageService {
+        client: JobsClient::new(service.settings(token), transport.clone())?,
+        name: stage.service.clone(),
+        template: stage.body.as_deref().map(BodyTemplate::new).transpose()?,
+        max_body: service.max_body(),
+        poll_interval: stage.poll_interval,
+        has_webhook: service.webhook,
+    })
+}
+
+/// External stages while this orchestrator leads.
+pub type Led = watch::Sender<Option<Arc<ExternalStages>>>;
+
+/// Listener of an orchestrator: what it hears counts while it leads.
+#[derive(Debug)]
+pub struct LeaderListener(pub watch::Receiver<Option<Arc<ExternalStages>>>);
+
+#[async_trait]
+impl JobListener for LeaderListener {
+    async fn hear(&self, message: &JobMessage) -> Result<Heard, StateError> {
+        let stages = self.0.borrow().clone();
+        match stages {
+            Some(stages) => stages.hear(message).await,
+            None => Err(StateError::Unavailable(
+                "this orchestrator does not lead".to_owned(),
+            )),
+        }
+    }
+}
