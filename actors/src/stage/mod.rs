@@ -23,6 +23,8 @@ mod line_extraction;
 mod manifests;
 mod ocr;
 mod ocr_choice;
+mod ocr_reader;
+mod ocr_service;
 mod page_events;
 mod page_ocr;
 mod page_stage;

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bytesize::ByteSize;
+use parkhang_answers::chat::Sampling;
+use parkhang_answers::picture_size::PictureBounds;
 use parkhang_core::domain::{
     EntityPipeline, EntityStage, InvalidEntity, InvalidName, StageLimits, StageName,
 };
@@ -13,6 +15,7 @@ use parkhang_service::{BodyTemplate, Fields, JobsSettings, Paths};
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 
+use super::engines::faults_of_service;
 use super::sections::ClusterConfig;
 use super::values::{Role, duration, optional};
 
@@ -35,10 +38,14 @@ pub struct Webhook {
 
 /// Protocol of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "snake_case")]
 pub enum ServiceKind {
     /// Takes a job by one request, and tells of its end later.
     Jobs,
+    /// Chat completions of language models.
+    #[serde(rename = "openai")]
+    OpenAi,
+    GoogleVision,
 }
 
 /// Service of the configuration.
@@ -66,6 +73,26 @@ pub struct ConfiguredService {
     pub result_field: Option<String>,
     #[serde(with = "optional")]
     pub error_field: Option<String>,
+    /// Requests under way at once, of an engine.
+    pub max_in_flight: usize,
+    /// True if the token goes as a bearer token to a service that usually takes a key.
+    pub bearer: bool,
+    pub model: String,
+    /// Pages in one request.
+    pub batch: usize,
+    /// Languages that are to be expected.
+    pub languages: Vec<String>,
+    /// Text behind the picture of a page.
+    pub prompt: String,
+    pub temperature: f64,
+    pub max_tokens: u32,
+    /// Penalty of vLLM; 0 leaves it out.
+    pub repetition_penalty: f64,
+    /// Longest side of a picture, in pixels.
+    pub picture_side: u32,
+    pub picture_pixels: u64,
+    /// Share of an answer that may repeat itself.
+    pub most_repetition: f64,
 }
 
 impl Default for ConfiguredService {
@@ -85,6 +112,18 @@ impl Default for ConfiguredService {
             status_field: None,
             result_field: None,
             error_field: None,
+            max_in_flight: 16,
+            bearer: false,
+            model: String::new(),
+            batch: 4,
+            languages: Vec::new(),
+            prompt: String::new(),
+            temperature: Sampling::of_archive().temperature,
+            max_tokens: Sampling::of_archive().max_tokens,
+            repetition_penalty: Sampling::of_archive().repetition_penalty,
+            picture_side: PictureBounds::of_archive().side,
+            picture_pixels: PictureBounds::of_archive().pixels,
+            most_repetition: 0.5,
         }
     }
 }
@@ -225,9 +264,9 @@ pub fn faults(config: &ClusterConfig, has_secret: bool) -> Vec<(String, String)>
     let mut faults = Vec::new();
     let mut fault = |key: String, message: String| faults.push((key, message));
     for (name, service) in &config.service {
-        if let Err(error) = service.settings(None).check() {
-            fault(format!("service.{name}.url"), error.to_string());
-        }
+        faults_of_service(service, |key, message| {
+            fault(format!("service.{name}.{key}"), message)
+        });
     }
     for (name, entity) in &config.entity {
         let key = |key: &str| format!("entity.{name}.{key}");
@@ -259,6 +298,10 @@ pub fn faults(config: &ClusterConfig, has_secret: bool) -> Vec<(String, String)>
                     }
                 );
                 fault(key("service"), message);
+            }
+            let is_engine = |service: &ConfiguredService| service.kind != ServiceKind::Jobs;
+            if config.service.get(&settings.service).is_some_and(is_engine) {
+                fault(key("service"), "must name a service of the kind jobs".to_owned());
             }
             if let Some(Err(error)) = settings.body.as_deref().map(BodyTemplate::new) {
                 fault(key("body"), error.to_string());

@@ -16,6 +16,7 @@ mod combined;
 mod commands;
 mod databases;
 mod deploy;
+mod engines;
 mod entities;
 mod exports;
 mod filings;

@@ -146,6 +146,11 @@ impl VolumeLayout {
         below(&self.root, &format!("{OCR}/ocr_results.parquet"))
     }
 
+    /// Answer of a service about a page, compressed with gzip.
+    pub fn answer(&self, image: &ImageName) -> ArtifactKey {
+        below(&self.root, &format!("{OCR}/answers/{image}.json.gz"))
+    }
+
     pub fn page_text(&self) -> ArtifactKey {
         below(&self.root, &format!("{PAGE_TEXT}/page_text.parquet"))
     }
@@ -214,6 +219,7 @@ mod tests {
             volume.line_image(&image, 12),
             volume.line_images(),
             volume.ocr_results(),
+            volume.answer(&image),
             volume.page_text(),
             volume.words(),
             volume.table(&ocr, "ocr_results"),
@@ -228,6 +234,7 @@ mod tests {
             "line_extraction/lines/I08860003_12.jpg",
             "line_extraction/line_images.parquet",
             "ocr/ocr_results.parquet",
+            "ocr/answers/I08860003.json.gz",
             "page_text/page_text.parquet",
             "page_ocr/words.parquet",
             "ocr/ocr_results.parquet",

@@ -47,7 +47,7 @@ pub use nested::{Contour, TpsPoint};
 pub use ocr_results::{OcrResultRow, Segment};
 pub use page_boxes::PageBoxes;
 pub use page_text::{LayerWord, PageTextRow, TextVerdict};
-pub use provenance::{ModelRef, Provenance};
+pub use provenance::{ModelRef, Provenance, ServiceRef};
 pub use regions::PageRegion;
 pub use row::ArtifactRow;
 pub use schema::{ColumnSchema, TableSchema};
