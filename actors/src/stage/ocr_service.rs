@@ -4,14 +4,9 @@
 //! divided among our own lines by what our recogniser reads there. An answer is kept beside the table before anything is made of it, so
 //! that it is paid for once: whoever does the page again finds it there, unless the picture or the settings of the service are others.
 
-use std::io::{Read, Write};
-
 use bytes::Bytes;
-use flate2::Compression;
-use flate2::read::GzDecoder;
-use flate2::write::GzEncoder;
 use parkhang_answers::align::{Alignment, align};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tracing::warn;
 use uuid::Uuid;
 
@@ -23,11 +18,8 @@ use crate::engines::{Engine, EngineError, EngineLine, PageText};
 use crate::runner::off_the_clock;
 use crate::telemetry::at_step;
 use parkhang_core::domain::{ErrorCategory, PageStep, StageError, TextEncoding};
-use parkhang_store::artifact::{Digest, LineImageRow, OcrResultRow, Segment};
+use parkhang_store::artifact::{Digest, KeptAnswer, LineImageRow, OcrResultRow, Segment};
 use parkhang_store::storage::{ArtifactKey, StorageError};
-
-/// Largest kept answer, in bytes once it is unpacked.
-const KEPT: u64 = 256 << 20;
 
 impl Ocr {
     /// The service that the job names for the stage, if it names one.
@@ -166,15 +158,15 @@ async fn kept(run: &VolumeRun, key: &ArtifactKey, request: Digest) -> Result<Opt
         Err(StorageError::NotFound { .. }) => return Ok(None),
         Err(error) => return Err(run.storage_error(&error)),
     };
-    let mut kept = match unpacked(&packed) {
+    let kept = match KeptAnswer::unpack(&packed) {
         Ok(kept) => kept,
         Err(error) => {
             warn!(%key, %error, "ignoring a damaged answer; the service is asked again");
             return Ok(None);
         }
     };
-    let is_good = kept["request"] == request.to_string() && kept["error"].is_null();
-    Ok(is_good.then(|| kept["answer"].take()))
+    let is_good = kept.request == request && kept.error.is_none();
+    Ok(is_good.then_some(kept.answer))
 }
 
 /// Keeps an answer, also one that is no text of the page.
@@ -186,35 +178,28 @@ async fn keep(
     answer: &Result<Value, EngineError>,
 ) -> Result<(), StageError> {
     let (answer, error) = match answer {
-        Ok(answer) => (answer, Value::Null),
+        Ok(answer) => (answer, None),
         Err(
             error @ EngineError::Page {
                 answer: Some(answer), ..
             },
-        ) => (&**answer, error.to_string().into()),
+        ) => (&**answer, Some(error.to_string())),
         // Nothing came that was paid for.
         Err(_) => return Ok(()),
     };
-    let service = engine.model().name.as_str();
-    let kept =
-        json!({ "request": request.to_string(), "service": service, "error": error, "answer": answer });
-    let packed = packed(&kept).map_err(|error| run.error(ErrorCategory::Runtime, error))?;
+    let kept = KeptAnswer {
+        request,
+        service: engine.model().name.clone(),
+        error,
+        answer: answer.clone(),
+    };
+    let packed = kept
+        .pack()
+        .map_err(|error| run.error(ErrorCategory::Runtime, error))?;
     at_step(PageStep::Storing);
     off_the_clock(run.store.put(key, packed))
         .await
         .map_err(|error| run.storage_error(&error))
-}
-
-fn packed(kept: &Value) -> std::io::Result<Bytes> {
-    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
-    packed.write_all(kept.to_string().as_bytes())?;
-    packed.finish().map(Bytes::from)
-}
-
-fn unpacked(packed: &Bytes) -> std::io::Result<Value> {
-    let mut text = String::new();
-    GzDecoder::new(&packed[..]).take(KEPT).read_to_string(&mut text)?;
-    Ok(serde_json::from_str(&text)?)
 }
 
 /// Rows of lines that have places of their own. Their picture is the straightened page.

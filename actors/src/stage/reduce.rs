@@ -18,7 +18,7 @@ use parkhang_core::policy::forecast::MadeWith;
 use parkhang_core::policy::percentile::percentile;
 use parkhang_store::artifact::{
     ArtifactError, ArtifactRow, LineDetectionRow, OcrResultRow, PageTextRow, VolumeLayout, WordRow,
-    failed_pages, read_table,
+    failed_pages, read_table, read_texts,
 };
 use parkhang_store::storage::ArtifactStore;
 
@@ -122,9 +122,7 @@ impl Reduce {
         let pages = read_table::<LineDetectionRow>(store, &layout.line_detection())
             .await?
             .rows;
-        let lines = read_table::<OcrResultRow>(store, &layout.ocr_results())
-            .await?
-            .rows;
+        let lines = read_texts(store, layout).await?.rows;
         let errors = failed_pages(store, layout, &self.stages).await?;
         Ok(Reduced {
             results: results(&pages, &lines, errors.len()),

@@ -10,7 +10,7 @@ use parkhang_models::line_extraction::line_outline;
 use parkhang_models::page::geometry::{Point, Rect, bounding_rect};
 use parkhang_store::artifact::{
     Contour, ErrorRow, LineDetectionRow, LineImageRow, OcrResultRow, PageRegion, Segment, failed_pages,
-    read_table,
+    read_table, texts_key,
 };
 use parkhang_store::storage::ArtifactStore;
 
@@ -30,18 +30,16 @@ pub async fn load_volume(store: &dyn ArtifactStore, stored: &StoredVolume) -> Re
     }
     // Only the table of texts is asked for: without it nothing can be exported, and with it the others must
     // be there.
-    if store.head(&layout.ocr_results()).await?.is_none() {
+    let Some(texts) = texts_key(store, layout).await? else {
         return Ok(None);
-    }
+    };
     let pages = read_table::<LineDetectionRow>(store, &layout.line_detection())
         .await?
         .rows;
     let lines = read_table::<LineImageRow>(store, &layout.line_images())
         .await?
         .rows;
-    let texts = read_table::<OcrResultRow>(store, &layout.ocr_results())
-        .await?
-        .rows;
+    let texts = read_table::<OcrResultRow>(store, &texts).await?.rows;
     let failed = failed_pages(store, layout, &StageTable::built_in().names()).await?;
     let failures: BTreeMap<String, ErrorRow> = failed
         .into_iter()

@@ -1,94 +1,15 @@
 //! Pages that a service reads in the place of a recogniser. The services here answer as the references of their protocols have it:
 //! cloud.google.com/vision/docs/reference/rest/v1/AnnotateImageResponse, platform.openai.com/docs/api-reference/chat/object.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
 
 use flate2::read::GzDecoder;
 use parkhang_store::artifact::{ErrorRow, ImageName, OcrResultRow};
 use serde_json::{Value, json};
 
-use crate::support::{Finished, Fixture, provenance, rows, small_page};
-
-/// Request that came: path, headers in small letters, body.
-#[derive(Debug, Clone)]
-struct Asked {
-    path: String,
-    headers: String,
-    body: Value,
-}
-
-type Script = dyn FnMut(&Asked) -> (u16, Value) + Send;
-
-/// HTTP server for the life of the test.
-struct Service {
-    url: String,
-    asked: Arc<Mutex<Vec<Asked>>>,
-}
-
-impl Service {
-    fn by(script: impl FnMut(&Asked) -> (u16, Value) + Send + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let asked: Arc<Mutex<Vec<Asked>>> = Arc::default();
-        let (noted, script) = (
-            asked.clone(),
-            Arc::new(Mutex::new(Box::new(script) as Box<Script>)),
-        );
-        std::thread::spawn(move || {
-            for stream in listener.incoming().map_while(Result::ok) {
-                let (noted, script) = (noted.clone(), script.clone());
-                std::thread::spawn(move || {
-                    if let Some(asked) = read(&stream) {
-                        let (status, body) = (script.lock().unwrap())(&asked);
-                        noted.lock().unwrap().push(asked);
-                        answer(stream, status, &body.to_string());
-                    }
-                });
-            }
-        });
-        Self { url, asked }
-    }
-
-    fn readings(&self) -> Vec<Asked> {
-        let asked = self.asked.lock().unwrap();
-        asked
-            .iter()
-            .filter(|asked| !asked.body.is_null())
-            .cloned()
-            .collect()
-    }
-}
-
-fn read(stream: &TcpStream) -> Option<Asked> {
-    let mut lines = BufReader::new(stream);
-    let mut head = String::new();
-    while !head.ends_with("\r\n\r\n") {
-        if lines.read_line(&mut head).ok()? == 0 {
-            return None;
-        }
-    }
-    let path = head.split(' ').nth(1)?.to_owned();
-    let headers = head.to_lowercase();
-    let length = headers.split("content-length: ").nth(1);
-    let length = length.and_then(|rest| rest.split("\r\n").next()?.parse().ok());
-    let mut body = vec![0; length.unwrap_or(0)];
-    lines.read_exact(&mut body).ok()?;
-    let body = serde_json::from_slice(&body).unwrap_or_default();
-    Some(Asked { path, headers, body })
-}
-
-fn answer(mut stream: TcpStream, status: u16, body: &str) {
-    let head = format!(
-        "HTTP/1.1 {status} Said\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
-        body.len()
-    );
-    // Whoever asked may have gone.
-    let _ = stream.write_all(format!("{head}{body}").as_bytes());
-}
+use crate::http_service::{Service, completion};
+use crate::support::{Finished, Fixture, finish, node, provenance, rows, small_page};
 
 /// Configuration with the service `reader`, and a secret that no log may show.
 fn configured(fixture: &Fixture, section: &str) -> String {
@@ -199,13 +120,31 @@ fn google_reads_pages_with_its_own_lines_and_is_paid_once() {
     assert_eq!((lines(&fixture), service.readings().len()), (read, 1));
     read_with(&fixture, &config, &["--force", "--stages", "ocr..reduce"]).exits(0);
     assert_eq!(service.readings().len(), 2);
+
+    let folder = archived(&fixture, "gv");
+    let name = folder.file_name().unwrap().to_str().unwrap().to_owned();
+    assert_eq!(name.len(), 6);
+    let table = std::fs::read(folder.join(format!("W1-I1-{name}-gv.parquet"))).unwrap();
+    assert!(table.starts_with(b"PAR1"));
+    let sidecar = std::fs::read(folder.join(format!("W1-I1-{name}-gv.jsonl.zst"))).unwrap();
+    let lines = String::from_utf8(zstd::decode_all(&sidecar[..]).unwrap()).unwrap();
+    assert!(
+        lines.starts_with("{\"img_file_name\": \"p1.tif\", \"img_idx\": 0, \"response\": {"),
+        "{lines}"
+    );
+    let line: Value = serde_json::from_str(&lines).unwrap();
+    assert_eq!(line["response"], annotation());
 }
 
-fn completion(text: &str) -> Value {
-    json!({
-        "id": "chatcmpl-1", "object": "chat.completion", "model": "m",
-        "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}],
-    })
+/// Exports the archive's own tables, and returns the folder of the volume's version.
+fn archived(fixture: &Fixture, root: &str) -> PathBuf {
+    let mut export = node(["export", "--format", "bdrc"]);
+    export.arg(fixture.out());
+    finish(export).exits(0);
+    let volume = fixture.out().join("export/bdrc").join(root).join("W1/I1");
+    let versions: Vec<_> = std::fs::read_dir(volume).unwrap().collect();
+    assert_eq!(versions.len(), 1);
+    versions[0].as_ref().unwrap().path()
 }
 
 /// Rows: 84, 200.
@@ -280,6 +219,15 @@ fn a_page_that_a_model_refuses_is_a_row_with_its_error_and_its_text() {
     assert!(
         kept["answer"].to_string().contains("cannot help") && kept["error"].is_string(),
         "{kept}"
+    );
+    let folder = archived(&fixture, "ocr_qwen_v1");
+    let name = format!("W1-I1-{}", folder.file_name().unwrap().display());
+    assert!(folder.join(format!("{name}.parquet")).is_file());
+    let errors = std::fs::File::open(folder.join(format!("{name}-errors.jsonl.gz"))).unwrap();
+    let errors: Value = serde_json::from_reader(GzDecoder::new(errors)).unwrap();
+    assert_eq!(
+        (&errors["img_file_name"], &errors["stage"]),
+        (&json!("p1.tif"), &json!("ocr"))
     );
     // A refusal is asked for anew by the next run.
     read_with(&fixture, &config, &[]).exits(1);

@@ -22,6 +22,7 @@ mod exports;
 mod filings;
 mod first_design;
 mod generations;
+mod http_service;
 mod idle;
 mod intake;
 mod interrupted;
