@@ -1,7 +1,7 @@
 //! Language models that see a page.
 
 use bytes::Bytes;
-use parkhang_answers::chat::{ChatAnswer, Sampling, page_body};
+use parkhang_answers::chat::{ChatAnswer, Sampling, page_body, text_body};
 use parkhang_service::ChatClient;
 use serde_json::Value;
 
@@ -46,6 +46,24 @@ impl ChatEngine {
                 Err(error) if error.may_differ() && temperatures.peek().is_some() => {}
                 Err(error) => return Err(Failure::Answer(error, Box::new(answer))),
             }
+        }
+    }
+
+    /// Asks for the correction of a text. One that repeats itself is none, as the text may do so.
+    pub(super) async fn correct(
+        &self,
+        model: &str,
+        prompt: &str,
+        text: &str,
+        sampling: Sampling,
+    ) -> Result<String, Failure> {
+        let body = text_body(model, prompt, text, sampling);
+        let answer = self.pace.ask(|| self.client.complete(&body)).await;
+        let answer = answer.map_err(Failure::Service)?;
+        let read = ChatAnswer::of(&answer).and_then(|read| read.checked(f64::INFINITY));
+        match read {
+            Ok(read) => Ok(read.text),
+            Err(error) => Err(Failure::Answer(error, Box::new(answer))),
         }
     }
 }

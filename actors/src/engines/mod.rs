@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use parkhang_answers::chat::{Sampling, served_models, server_version};
+use parkhang_answers::clean::INSTRUCTION;
 use parkhang_answers::picture_size::PictureBounds;
 use parkhang_answers::vision::Feature;
 use parkhang_service::{Bounds, ChatClient, Credential, InvalidService, Transport, VisionClient};
@@ -70,6 +71,8 @@ pub enum Reading {
         picture: PictureBounds,
         /// Share of a text that may repeat itself.
         most_repetition: f64,
+        /// Share of a line that a correction may change.
+        most_change: f32,
     },
 }
 
@@ -98,6 +101,8 @@ impl Reading {
                 sampling,
                 picture,
                 most_repetition,
+                // Decides about corrections alone, whose stage knows it.
+                most_change: _,
             } => json!([
                 self.kind(),
                 model,
@@ -220,6 +225,38 @@ impl Engine {
             (Protocol::Chat(_), Reading::Vision { .. }) => return Err(EngineError::no_text(service())),
         };
         read.map_err(|failure| failure.of(service()))
+    }
+
+    /// Share of a line that its corrections may change; `None` for a service that is not asked about texts.
+    pub fn most_change(&self) -> Option<f32> {
+        match self.0.reading {
+            Reading::Chat { most_change, .. } => Some(most_change),
+            Reading::Vision { .. } => None,
+        }
+    }
+
+    /// Asks for the correction of a text, and waits for it.
+    ///
+    /// # Errors
+    ///
+    /// [`EngineError`] if there is none.
+    pub async fn correct(&self, text: &str) -> Result<String, EngineError> {
+        let service = || self.0.model.name.clone();
+        let (
+            Protocol::Chat(engine),
+            Reading::Chat {
+                model,
+                prompt,
+                sampling,
+                ..
+            },
+        ) = (&self.0.protocol, &self.0.reading)
+        else {
+            return Err(EngineError::no_text(service()));
+        };
+        let prompt = if prompt.is_empty() { INSTRUCTION } else { prompt };
+        let corrected = engine.correct(model, prompt, text, *sampling).await;
+        corrected.map_err(|failure| failure.of(service()))
     }
 
     /// The text of an answer.

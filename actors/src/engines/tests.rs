@@ -27,6 +27,7 @@ fn chat(server: &Scripted) -> Engine {
         sampling: Sampling::of_archive(),
         picture: PictureBounds::of_archive(),
         most_repetition: 0.5,
+        most_change: 0.2,
     };
     Engine::new(
         settings(&format!("{}/v1", server.url), reading),
@@ -101,6 +102,22 @@ async fn a_refusal_is_asked_for_once_and_its_text_is_kept() {
     assert_eq!(server.asked().len(), 1);
     let shown = "service reader: the model refused: I'm sorry, I cannot transcribe this image.";
     assert_eq!(error.to_string(), shown);
+}
+
+/// Rows: 84.
+#[tokio::test]
+async fn a_text_is_corrected_by_the_instruction_of_the_service_or_ours() {
+    let server = Scripted::saying([
+        completion("1\tབོད།", "stop"),
+        completion("I cannot do that.", "stop"),
+    ])
+    .await;
+    let engine = chat(&server);
+    assert_eq!(engine.correct("1\tབོད").await.unwrap(), "1\tབོད།");
+    let messages = &server.asked()[0]["messages"];
+    assert_eq!(messages[0], json!({"role": "system", "content": INSTRUCTION}));
+    assert_eq!(messages[1]["content"], "1\tབོད");
+    assert!(engine.correct("1\tབོད").await.is_err());
 }
 
 /// Rows: 235.

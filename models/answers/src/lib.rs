@@ -7,6 +7,7 @@
 pub mod align;
 pub mod batches;
 pub mod chat;
+pub mod clean;
 pub mod picture_size;
 pub mod short_message;
 pub mod vision;

@@ -41,6 +41,7 @@ impl ConfiguredService {
                     pixels: self.picture_pixels,
                 },
                 most_repetition: self.most_repetition,
+                most_change: self.most_change,
             },
         };
         let takes_key = self.kind == ServiceKind::GoogleVision && !self.bearer;
@@ -116,6 +117,11 @@ pub fn faults_of_service(service: &ConfiguredService, mut fault: impl FnMut(&str
             "picture_pixels",
             service.picture_pixels >= 65_536,
             "must be 65536 or more".to_owned(),
+        ),
+        (
+            "most_change",
+            (0.0..=1.0).contains(&service.most_change),
+            "must be 0 to 1".to_owned(),
         ),
         (
             "most_repetition",

@@ -93,6 +93,8 @@ pub struct ConfiguredService {
     pub picture_pixels: u64,
     /// Share of an answer that may repeat itself.
     pub most_repetition: f64,
+    /// Share of a line that a correction may change.
+    pub most_change: f32,
 }
 
 impl Default for ConfiguredService {
@@ -124,6 +126,7 @@ impl Default for ConfiguredService {
             picture_side: PictureBounds::of_archive().side,
             picture_pixels: PictureBounds::of_archive().pixels,
             most_repetition: 0.5,
+            most_change: 0.2,
         }
     }
 }

@@ -11,6 +11,7 @@ mod actors;
 mod api;
 mod bad_input;
 mod buckets;
+mod cleaning;
 mod cluster_setup;
 mod combined;
 mod commands;
