@@ -51,6 +51,7 @@ async fn write<R: ArtifactRow>(store: &LocalStore, key: &ArtifactKey, rows: i32,
         input_hash: digest,
         build: "0.1.0".to_owned(),
         fingerprint: Fingerprint::of("ocr", 1, digest, digest, &[]),
+        service: None,
         pages: std::collections::BTreeMap::new(),
     };
     write_table(store, key, (0..rows).map(row).collect(), &provenance)
@@ -125,8 +126,10 @@ fn ocr_result_row(i: i32) -> OcrResultRow {
             TextEncoding::Wylie
         },
         page_index: i / 8,
-        confidence: 0.75,
+        confidence: (i % 5 > 0).then_some(0.75),
         segments: (0..i % 4).map(segment).collect(),
+        outline: (i % 7 == 0).then(|| vec![[0, i], [9, i], [9, i + 4]]),
+        alignment: (i % 5 == 0).then_some(0.5),
     }
 }
 

@@ -20,6 +20,7 @@ mod config;
 mod console;
 mod database;
 mod device;
+mod engines;
 mod eval;
 mod export;
 mod heartbeat;

@@ -113,6 +113,7 @@ pub fn load(choice: &ModelChoice, device: &str, threads: NonZeroUsize) -> Result
         segmenter: None,
         recognisers: Vec::new(),
         print: None,
+        engines: Vec::new(),
         device: device_name,
     };
     if wants(ModelKind::Segmenter) {
@@ -241,7 +242,7 @@ pub fn are_loaded(named: &NamedModels, models: &ModelSet) -> Result<()> {
     let loaded: Vec<&str> = models.references().map(|model| model.name.as_str()).collect();
     match named.iter().find(|named| !loaded.contains(&named.model.as_str())) {
         Some(named) => bail!(
-            "job.models: {named} is not loaded; loaded are {}; --model FOLDER loads another",
+            "job.models: {named} is not loaded; loaded are {}; --model FOLDER loads another, --engine NAME a service",
             loaded.join(", ")
         ),
         None => Ok(()),

@@ -113,6 +113,7 @@ fn models(device: &Arc<Device>) -> ModelSet {
             head: head.to_owned(),
             model: reference(&recogniser),
         }],
+        engines: Vec::new(),
         device: "cpu".to_owned(),
     }
 }

@@ -79,6 +79,8 @@ TABLES = {
         ("page_index", INT),
         ("confidence", FLOAT),
         ("segments", pyarrow.list_(SEGMENT)),
+        ("outline", POLYGON),
+        ("alignment", FLOAT),
     ],
     "page_text": [
         ("image_name", STRING),

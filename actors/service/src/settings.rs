@@ -84,13 +84,9 @@ impl JobsSettings {
     ///
     /// [`InvalidService`] with the first fault.
     pub fn check(&self) -> Result<(), InvalidService> {
-        let wrong = || InvalidService::Url(self.url.clone());
-        let uri: Uri = self.url.parse().map_err(|_| wrong())?;
-        let is_http = matches!(uri.scheme_str(), Some("http" | "https"));
-        if !is_http || uri.host().is_none_or(str::is_empty) || uri.query().is_some() {
-            return Err(wrong());
-        }
-        let is_path = |path: &str| path.starts_with('/') && self.uri_of(&path.replace(JOB, "job")).is_ok();
+        check_url(&self.url)?;
+        let is_path =
+            |path: &str| path.starts_with('/') && uri_of(&self.url, &path.replace(JOB, "job")).is_ok();
         if !is_path(&self.paths.submit) {
             return Err(InvalidService::Path(self.paths.submit.clone()));
         }
@@ -104,11 +100,27 @@ impl JobsSettings {
         }
         Ok(())
     }
+}
 
-    pub(crate) fn uri_of(&self, path: &str) -> Result<Uri, InvalidService> {
-        let uri = format!("{}{path}", self.url.trim_end_matches('/'));
-        uri.parse().map_err(|_| InvalidService::Path(path.to_owned()))
+/// Checks the URL of a service.
+///
+/// # Errors
+///
+/// [`InvalidService::Url`] if it has another scheme than HTTP, no host, or a query.
+pub fn check_url(url: &str) -> Result<(), InvalidService> {
+    let wrong = || InvalidService::Url(url.to_owned());
+    let uri: Uri = url.parse().map_err(|_| wrong())?;
+    let is_http = matches!(uri.scheme_str(), Some("http" | "https"));
+    if !is_http || uri.host().is_none_or(str::is_empty) || uri.query().is_some() {
+        return Err(wrong());
     }
+    Ok(())
+}
+
+/// Address of a path below the URL of a service.
+pub(crate) fn uri_of(url: &str, path: &str) -> Result<Uri, InvalidService> {
+    let uri = format!("{}{path}", url.trim_end_matches('/'));
+    uri.parse().map_err(|_| InvalidService::Path(path.to_owned()))
 }
 
 #[cfg(test)]

@@ -40,10 +40,10 @@ pub struct Transport {
 
 /// Bounds of one exchange.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Bounds {
-    pub(crate) time: Duration,
+pub struct Bounds {
+    pub time: Duration,
     /// Largest body of the answer, in bytes.
-    pub(crate) body: usize,
+    pub body: usize,
 }
 
 impl Transport {

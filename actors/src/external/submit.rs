@@ -178,13 +178,13 @@ mod tests {
 
     #[test]
     fn a_key_is_of_one_lease() {
-        let first = fence(7, "clean");
-        assert_eq!(key(&first), "7-clean-1-g0");
+        let first = fence(7, "proofread");
+        assert_eq!(key(&first), "7-proofread-1-g0");
         let again = Fence {
             attempt: Attempt(2),
             generation: Generation(3),
             ..first
         };
-        assert_eq!(key(&again), "7-clean-2-g3");
+        assert_eq!(key(&again), "7-proofread-2-g3");
     }
 }

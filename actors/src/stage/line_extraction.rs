@@ -40,7 +40,7 @@ pub(super) const STAGE: StageDefinition = StageDefinition {
 };
 
 /// Namespace of line guids, which are derived from the line, so that it gets the same one in every run.
-const LINE_NAMESPACE: Uuid = Uuid::from_u128(0x6e5d_32c8_8a9c_4d6a_9d5c_50a1_7e1b_6f0e);
+pub(super) const LINE_NAMESPACE: Uuid = Uuid::from_u128(0x6e5d_32c8_8a9c_4d6a_9d5c_50a1_7e1b_6f0e);
 
 /// Images of a page that are written at once.
 const WRITES: usize = 16;

@@ -11,10 +11,11 @@
 //! gives the same bytes; times are in the manifests, which lie in a folder of their own.
 //!
 //! The consequence of a page's failure for its volume is decided after the run (`paged`), where it is known whether the node, the
-//! store or the page was to blame. The stages themselves (`line_detection`, `line_extraction`, `ocr`; `page_text`, `page_ocr`) are left with
+//! store or the page was to blame. The stages themselves (`line_detection`, `line_extraction`, `ocr`, `clean`; `page_text`, `page_ocr`) are left with
 //! a plan and the work on one page.
 
 mod checkpoint;
+mod clean;
 mod fetch_ahead;
 mod info;
 mod ledger;
@@ -23,6 +24,8 @@ mod line_extraction;
 mod manifests;
 mod ocr;
 mod ocr_choice;
+mod ocr_reader;
+mod ocr_service;
 mod page_events;
 mod page_ocr;
 mod page_stage;
@@ -61,6 +64,7 @@ const STAGES: &[StageDefinition] = &[
     line_detection::STAGE,
     line_extraction::STAGE,
     ocr::STAGE,
+    clean::STAGE,
     page_text::STAGE,
     page_ocr::STAGE,
     reduce::STAGE,

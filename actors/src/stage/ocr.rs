@@ -5,30 +5,26 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
-use image::{GrayImage, Luma};
-use parkhang_models::algorithms::Algorithms;
+use image::GrayImage;
 use parkhang_models::inference::LineBatch;
 use parkhang_models::page::decode::{DecodeLimits, decode_page};
-use parkhang_models::recognition::charset::Encoding;
-use parkhang_models::recognition::ctc::{BeamSearch, Decoder};
 use parkhang_models::recognition::legibility::legible;
 use parkhang_models::recognition::line_image::{BatchLimits, LineImage, PreparedLine, Preprocessing};
-use parkhang_models::recognition::read::{LineText, ReadOptions, read_logits};
+use parkhang_models::recognition::read::{LineText, read_logits};
 use serde_json::{Map, Value, json};
 
-use super::DEVICE_INBOX;
 use super::info::StageInfo;
+use super::ocr_reader::Reader;
 use super::page_stage::{PageStage, PlannedPage, VolumeRun};
-use super::registry::{Recogniser, StageServices};
+use super::registry::StageServices;
 use super::table::{ModelKind, StageDefinition, StageModels};
-use crate::inference::{DeviceStatus, Inference, LineRecognition};
+use crate::engines::Engine;
+use crate::inference::DeviceStatus;
 use crate::runner::CpuPool;
-use parkhang_core::domain::{
-    self, ErrorCategory, Hardware, JobConfig, StageError, StageName, TextEncoding, Unfit,
-};
+use parkhang_core::domain::{ErrorCategory, Hardware, JobConfig, StageError, StageName, Unfit};
 use parkhang_store::artifact::{
-    ArtifactRow, ImageName, LineDetectionRow, LineImageRow, ModelRef, OcrResultRow, Segment, TableSchema,
-    read_table,
+    ArtifactRow, ImageName, LineDetectionRow, LineImageRow, ModelRef, OcrResultRow, Segment, ServiceRef,
+    TableSchema, read_table,
 };
 use parkhang_store::storage::{ArtifactKey, get_many};
 
@@ -45,69 +41,35 @@ pub(super) const STAGE: StageDefinition = StageDefinition {
 /// Line images of a page that are read at once.
 const READS: usize = 16;
 
-/// Default of `pyctcdecode`, with which the programs of the first generation decode.
-const GEN1_TOKEN_MIN_LOG_PROB: f32 = -5.0;
-
-/// Pixels of lines in one forward pass.
-const MAX_LINE_PIXELS: usize = 64 * 16_384;
-
 /// The stage that reads lines.
 #[derive(Debug)]
 pub(crate) struct Ocr {
     pub cpu: CpuPool,
     /// The recognisers of the node, at least one.
     pub readers: Vec<Reader>,
+    /// Services that jobs may name instead.
+    pub engines: Vec<Engine>,
 }
 
-/// A recogniser and the thread that runs its network.
-#[derive(Debug)]
-pub(crate) struct Reader {
-    pub recognition: Inference<LineRecognition>,
-    pub recogniser: Recogniser,
-}
-
-impl Reader {
-    fn new(recogniser: &Recogniser, services: &StageServices) -> std::io::Result<Self> {
-        let recognition = LineRecognition {
-            network: recogniser.network.clone(),
-            max_pixels: MAX_LINE_PIXELS,
-            probe: ordinary_line(recogniser.preprocessing),
-        };
-        let memory = services.device_memory(&recogniser.model);
-        Ok(Self {
-            recognition: Inference::start("recognition", recognition, memory, DEVICE_INBOX)?,
-            recogniser: recogniser.clone(),
-        })
-    }
-}
-
-/// A line of ordinary length as the recogniser gets it: a bar of ink on paper.
-fn ordinary_line(preprocessing: Preprocessing) -> LineBatch {
-    const SIZE: (u32, u32) = (800, 64);
-    let image = GrayImage::from_fn(SIZE.0, SIZE.1, |x, y| {
-        let has_ink = (50..750).contains(&x) && (24..40).contains(&y);
-        Luma([if has_ink { 0 } else { 255 }])
-    });
-    let line = LineImage {
-        image: &image,
-        bilevel: true,
-    };
-    let lines: Vec<PreparedLine> = preprocessing.prepare(&line).into_iter().collect();
-    let batches = preprocessing.batch(&lines, BatchLimits::default());
-    let empty = LineBatch {
-        height: 0,
-        width: 0,
-        line_widths: Vec::new(),
-        values: Vec::new(),
-    };
-    batches.into_iter().next().map_or(empty, |(batch, _)| batch)
-}
-
-/// The lines of a page, and the index of the reader that reads them.
+/// The lines of a page, and who reads them.
 #[derive(Debug)]
 pub(crate) struct PageLines {
+    /// Index of the recogniser of the volume.
     pub(super) reader: usize,
+    /// Service that reads the page as a whole; its text is compared with that of the recogniser where it has no places.
+    pub(super) engine: Option<Engine>,
+    /// Key of the straightened page.
+    pub(super) picture: String,
     pub(super) rows: Vec<LineImageRow>,
+}
+
+/// Images of a page.
+#[derive(Debug)]
+pub(crate) struct PageImages {
+    /// The straightened page, where a service reads it.
+    pub(super) page: Option<Bytes>,
+    /// Its lines, where the recogniser reads them.
+    pub(super) lines: Vec<Bytes>,
 }
 
 /// The lines of a page, prepared: the batches for the network and what is needed to read its answer.
@@ -133,34 +95,6 @@ impl PreparedPage {
     }
 }
 
-impl Reader {
-    fn options(&self, config: &JobConfig) -> ReadOptions {
-        let language = self.recogniser.language.clone().filter(|_| config.language_model);
-        ReadOptions {
-            preprocessing: self.recogniser.preprocessing.with_algorithms(config.generation),
-            decoder: match config.decoder {
-                domain::Decoder::Greedy => Decoder::Greedy,
-                domain::Decoder::Beam => Decoder::BeamSearch(BeamSearch {
-                    width: config.beam_width,
-                    token_min_log_prob: match (&language, config.generation) {
-                        // More letters stay in the search, as the language model decides better than a frame that is nearly sure.
-                        (Some(_), _) => -6.0,
-                        (None, Algorithms::Gen1) => GEN1_TOKEN_MIN_LOG_PROB,
-                        (None, Algorithms::Gen2) => BeamSearch::default().token_min_log_prob,
-                    },
-                    ..BeamSearch::default()
-                }),
-            },
-            language,
-            encoding: match config.encoding {
-                TextEncoding::Unicode => Encoding::Unicode,
-                TextEncoding::Wylie => Encoding::Wylie,
-            },
-            batch: BatchLimits::default(),
-        }
-    }
-}
-
 impl Ocr {
     pub(super) fn new(services: &StageServices) -> std::io::Result<Self> {
         let recognisers = services.models.recognisers.iter();
@@ -168,10 +102,11 @@ impl Ocr {
         Ok(Self {
             cpu: services.cpu.clone(),
             readers: readers.collect::<Result<_, _>>()?,
+            engines: services.models.engines.clone(),
         })
     }
 
-    fn reader(&self, place: usize, run: &VolumeRun) -> Result<&Reader, StageError> {
+    pub(super) fn reader(&self, place: usize, run: &VolumeRun) -> Result<&Reader, StageError> {
         self.readers
             .get(place)
             .ok_or_else(|| run.error(ErrorCategory::Config, "there is no recogniser"))
@@ -180,7 +115,9 @@ impl Ocr {
     /// Indices of the readers that the job leaves a choice of: those that it names, or all.
     pub(super) fn candidates(&self, config: &JobConfig) -> Vec<usize> {
         let stage = self.name();
-        let named: Vec<&str> = config.models.of(&stage).collect();
+        // A service that is named beside it takes nothing away from the choice.
+        let is_engine = |name: &str| self.engines.iter().any(|engine| engine.model().name == name);
+        let named: Vec<&str> = config.models.of(&stage).filter(|name| !is_engine(name)).collect();
         self.readers
             .iter()
             .enumerate()
@@ -269,9 +206,10 @@ impl StageInfo for Ocr {
     }
 
     fn models(&self) -> Vec<ModelRef> {
-        self.readers
-            .iter()
-            .map(|reader| reader.recogniser.model.clone())
+        let readers = self.readers.iter().map(|reader| &reader.recogniser.model);
+        readers
+            .chain(self.engines.iter().map(Engine::model))
+            .cloned()
             .collect()
     }
 
@@ -297,7 +235,7 @@ impl StageInfo for Ocr {
 #[async_trait]
 impl PageStage for Ocr {
     type Input = PageLines;
-    type Fetched = Vec<Bytes>;
+    type Fetched = PageImages;
     type Row = OcrResultRow;
 
     const VERSION: u32 = 3;
@@ -313,10 +251,23 @@ impl PageStage for Ocr {
     }
 
     fn models_of(&self, planned: &[PlannedPage<PageLines>]) -> Vec<ModelRef> {
-        let chosen = planned
-            .first()
-            .and_then(|page| self.readers.get(page.input.reader));
-        chosen.map_or_else(|| self.models(), |reader| vec![reader.recogniser.model.clone()])
+        let Some(PageLines { reader, engine, .. }) = planned.first().map(|page| &page.input) else {
+            return self.models();
+        };
+        let reader = self
+            .readers
+            .get(*reader)
+            .map(|reader| reader.recogniser.model.clone());
+        match engine {
+            Some(engine) if engine.has_places() => vec![engine.model().clone()],
+            Some(engine) => std::iter::once(engine.model().clone()).chain(reader).collect(),
+            None => reader.map_or_else(|| self.models(), |reader| vec![reader]),
+        }
+    }
+
+    async fn service_of(&self, planned: &[PlannedPage<PageLines>]) -> Option<ServiceRef> {
+        let engine = planned.first()?.input.engine.as_ref()?;
+        Some(engine.served().await)
     }
 
     fn image_name(row: &OcrResultRow) -> &str {
@@ -340,6 +291,7 @@ impl PageStage for Ocr {
         for row in lines.rows {
             by_page.entry(row.image_name.clone()).or_default().push(row);
         }
+        let engine = self.engine(run)?;
         let mut planned = Vec::new();
         for page in pages.rows {
             // A page on which line_extraction failed has no fingerprint there, and nothing to read here.
@@ -358,7 +310,12 @@ impl PageStage for Ocr {
                 input_path: run.layout.line_images().as_str().to_owned(),
                 input_hash,
                 cost,
-                input: PageLines { reader: 0, rows },
+                input: PageLines {
+                    reader: 0,
+                    engine: engine.clone(),
+                    picture: page.rotated_image_path,
+                    rows,
+                },
             });
         }
         // Chosen once for the volume, whose table names the model that made it.
@@ -369,19 +326,33 @@ impl PageStage for Ocr {
         Ok(planned)
     }
 
-    async fn fetch(&self, run: &VolumeRun, page: &PlannedPage<PageLines>) -> Result<Vec<Bytes>, StageError> {
-        fetch_images(run, &page.input.rows).await
+    async fn fetch(&self, run: &VolumeRun, page: &PlannedPage<PageLines>) -> Result<PageImages, StageError> {
+        let input = &page.input;
+        Ok(match &input.engine {
+            Some(engine) => self.fetch_page(run, engine, input).await?,
+            None => PageImages {
+                page: None,
+                lines: fetch_images(run, &input.rows).await?,
+            },
+        })
     }
 
     async fn process(
         &self,
         run: &VolumeRun,
         page: &PlannedPage<PageLines>,
-        images: Vec<Bytes>,
+        images: PageImages,
     ) -> Result<Vec<OcrResultRow>, StageError> {
-        let PageLines { reader, rows } = &page.input;
+        let PageLines { reader, rows, .. } = &page.input;
+        if let (Some(engine), Some(picture)) = (&page.input.engine, images.page) {
+            return self
+                .read_by_service(run, engine, page, picture, images.lines)
+                .await;
+        }
         let reader = self.reader(*reader, run)?;
-        let texts = self.read_page(run, reader, with_depth(rows, images)).await?;
+        let texts = self
+            .read_page(run, reader, with_depth(rows, images.lines))
+            .await?;
         // What is read far less surely than the rest of its page is a smudge, or a caption in another script.
         let kept = legible(&texts, run.config().min_confidence);
         Ok(rows
@@ -396,7 +367,7 @@ impl PageStage for Ocr {
                 text: line.text,
                 encoding: run.config().encoding,
                 page_index: row.page_index,
-                confidence: line.confidence,
+                confidence: Some(line.confidence),
                 segments: line
                     .syllables
                     .into_iter()
@@ -408,6 +379,8 @@ impl PageStage for Ocr {
                         confidence: syllable.confidence,
                     })
                     .collect(),
+                outline: None,
+                alignment: None,
             })
             .collect())
     }

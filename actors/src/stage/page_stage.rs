@@ -13,7 +13,9 @@ use super::{StageContext, StageInfo};
 use crate::inference::{BatchModel, Inference};
 use crate::runner::off_the_clock;
 use parkhang_core::domain::{Assignment, ErrorCategory, JobConfig, StageError, StageName, VolumeId};
-use parkhang_store::artifact::{ArtifactError, ArtifactRow, Digest, ImageName, ModelRef, VolumeLayout};
+use parkhang_store::artifact::{
+    ArtifactError, ArtifactRow, Digest, ImageName, ModelRef, ServiceRef, VolumeLayout,
+};
 use parkhang_store::pages::{PageSource, source_of};
 use parkhang_store::storage::{ArtifactKey, ArtifactStore, StorageError};
 
@@ -43,6 +45,8 @@ pub(crate) struct VolumeRun {
     pub stage: StageName,
     /// First failure of the artifact store for a reason that does not lie in a page.
     pub store_failure: OnceLock<StageError>,
+    /// First failure of a service for a reason that does not lie in a page.
+    pub service_failure: OnceLock<StageError>,
     /// First failure that showed the node to be out of order.
     pub node_failure: OnceLock<StageError>,
     /// Ends the run as a drain does, without being one: nothing more is begun on a node that is out of order.
@@ -100,6 +104,14 @@ impl VolumeRun {
         failure
     }
 
+    /// Ends the run because a service is away or shuts us out; no page of it has failed. Returns the error for the page at hand.
+    pub(crate) fn service_away(&self, category: ErrorCategory, reason: impl fmt::Display) -> StageError {
+        let failure = self.error(category, reason);
+        let _ = self.service_failure.set(failure.clone());
+        self.halt.cancel();
+        failure
+    }
+
     /// Asks a network. A failure of the device ends the run, and is not charged to a page.
     ///
     /// # Errors
@@ -145,6 +157,12 @@ pub(crate) trait PageStage: StageInfo + 'static {
     fn models_of(&self, planned: &[PlannedPage<Self::Input>]) -> Vec<ModelRef> {
         let _ = planned;
         self.models()
+    }
+
+    /// The service that reads the pages of a plan, if one does.
+    async fn service_of(&self, planned: &[PlannedPage<Self::Input>]) -> Option<ServiceRef> {
+        let _ = planned;
+        None
     }
 
     /// The page that a row belongs to.

@@ -169,6 +169,7 @@ impl<S: PageStage> PagedStage<S> {
             store: self.store.clone(),
             stage: self.stage.name(),
             store_failure: OnceLock::new(),
+            service_failure: OnceLock::new(),
             node_failure: OnceLock::new(),
         })
     }
@@ -214,6 +215,7 @@ impl<S: PageStage> PagedStage<S> {
             input_hash,
             build: env!("CARGO_PKG_VERSION").to_owned(),
             pages: by_page,
+            service: self.stage.service_of(&pages).await,
         };
         Ok(VolumePlan {
             plan,
@@ -322,6 +324,11 @@ impl BadEnding {
 /// reason outside the pages explains their failures, which must not be charged to them.
 fn bad_ending(run: &VolumeRun, outcome: &StageOutcome) -> Option<BadEnding> {
     if let Some(failure) = run.node_failure.get() {
+        return Some(BadEnding::keeping(StageVerdict::Failed(failure.clone())));
+    }
+    if let Some(failure) = run.service_failure.get()
+        && !run.context.drain.is_cancelled()
+    {
         return Some(BadEnding::keeping(StageVerdict::Failed(failure.clone())));
     }
     if outcome.unfinished() > 0 {

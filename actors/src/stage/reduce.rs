@@ -1,10 +1,11 @@
 //! The stage `reduce`: sums up the Parquet files of a volume as its results in the database, whichever of the pipelines made them. It
 //! writes no artifact.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use parkhang_answers::align::POOR;
 use serde_json::{Map, json};
 
 use super::table::{StageDefinition, StageModels};
@@ -17,7 +18,7 @@ use parkhang_core::policy::forecast::MadeWith;
 use parkhang_core::policy::percentile::percentile;
 use parkhang_store::artifact::{
     ArtifactError, ArtifactRow, LineDetectionRow, OcrResultRow, PageTextRow, VolumeLayout, WordRow,
-    failed_pages, read_table,
+    failed_pages, read_table, read_texts,
 };
 use parkhang_store::storage::ArtifactStore;
 
@@ -69,11 +70,16 @@ impl StageLogic for Reduce {
         context.progress.started(1);
         let layout = VolumeLayout::of(&context.assignment);
         let verdict = match self.reduce(&layout).await {
-            Ok((results, broken)) => StageVerdict::Succeeded(StageReport {
+            Ok(Reduced {
+                results,
+                broken,
+                poorly_aligned,
+            }) => StageVerdict::Succeeded(StageReport {
                 metrics: json!({
                     "lines": results.total_lines,
                     "characters": results.total_characters,
                     "broken_pages": broken,
+                    "poorly_aligned_pages": poorly_aligned,
                     "made_with": MadeWith::default(),
                 }),
                 fingerprint: None,
@@ -91,31 +97,55 @@ impl StageLogic for Reduce {
     }
 }
 
+/// A volume summed up. Numbers of pages count from 1.
+struct Reduced {
+    results: VolumeResults,
+    /// Pages whose own text is missing or wrong; `None` for volumes of scans.
+    broken: Option<Vec<i32>>,
+    /// Pages on which the places of a service's text are not to be relied on; `None` where no text was divided among lines.
+    poorly_aligned: Option<Vec<i32>>,
+}
+
 impl Reduce {
-    /// The results, and the numbers of the pages whose own text is missing or wrong, from 1; `None` for volumes of scans.
-    async fn reduce(
-        &self,
-        layout: &VolumeLayout,
-    ) -> Result<(VolumeResults, Option<Vec<i32>>), ArtifactError> {
+    async fn reduce(&self, layout: &VolumeLayout) -> Result<Reduced, ArtifactError> {
         let store = self.store.as_ref();
         if store.head(&layout.words()).await?.is_some() {
             let pages = read_table::<PageTextRow>(store, &layout.page_text()).await?.rows;
             let words = read_table::<WordRow>(store, &layout.words()).await?.rows;
             let errors = failed_pages(store, layout, &self.stages).await?;
-            return Ok((
-                results_of_words(&pages, &words, errors.len()),
-                Some(broken(&pages, &words)),
-            ));
+            return Ok(Reduced {
+                results: results_of_words(&pages, &words, errors.len()),
+                broken: Some(broken(&pages, &words)),
+                poorly_aligned: None,
+            });
         }
         let pages = read_table::<LineDetectionRow>(store, &layout.line_detection())
             .await?
             .rows;
-        let lines = read_table::<OcrResultRow>(store, &layout.ocr_results())
-            .await?
-            .rows;
+        let lines = read_texts(store, layout).await?.rows;
         let errors = failed_pages(store, layout, &self.stages).await?;
-        Ok((results(&pages, &lines, errors.len()), None))
+        Ok(Reduced {
+            results: results(&pages, &lines, errors.len()),
+            broken: None,
+            poorly_aligned: poorly_aligned(&lines),
+        })
     }
+}
+
+/// Numbers of the pages whose text, divided among lines, fits these poorly as a whole.
+fn poorly_aligned(lines: &[OcrResultRow]) -> Option<Vec<i32>> {
+    let mut pages: BTreeMap<i32, (f32, f32)> = BTreeMap::new();
+    for line in lines {
+        if let Some(score) = line.alignment {
+            let weight = line.text.chars().count() as f32;
+            let (sum, all) = pages.entry(line.page_index).or_default();
+            *sum += weight * score;
+            *all += weight;
+        }
+    }
+    let poor = pages.iter().filter(|(_, (sum, all))| *sum < POOR * *all);
+    let numbers = poor.map(|(page, _)| page.saturating_add(1)).collect();
+    (!pages.is_empty()).then_some(numbers)
 }
 
 /// Numbers of the pages whose pictures say what their text does not, by the verdict on the text or by a look at the picture.
@@ -148,7 +178,7 @@ fn results(pages: &[LineDetectionRow], lines: &[OcrResultRow], errors: usize) ->
         total_characters: count(lines.iter().map(|line| line.text.chars().count()).sum()),
         dewarping_applied_count: count(pages.iter().filter(|page| page.dewarping_applied).count()),
         nb_errors: count(errors),
-        ..of_confidences(lines.iter().map(|line| line.confidence))
+        ..of_confidences(lines.iter().filter_map(|line| line.confidence))
     }
 }
 
@@ -172,6 +202,7 @@ fn count(count: usize) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use parkhang_core::domain::TextEncoding;
     use parkhang_store::artifact::{TextVerdict, WordSource};
 
     #[test]
@@ -214,6 +245,31 @@ mod tests {
             engine: String::new(),
             contradicted: Some(false),
         }
+    }
+
+    /// Rows: 84.
+    #[test]
+    fn pages_whose_text_fits_their_lines_poorly_are_named() {
+        let line = |page_index, text: &str, alignment| OcrResultRow {
+            image_name: "p".to_owned(),
+            line_index: 0,
+            line_guid: String::new(),
+            text: text.to_owned(),
+            encoding: TextEncoding::Unicode,
+            page_index,
+            confidence: None,
+            segments: Vec::new(),
+            outline: None,
+            alignment,
+        };
+        assert_eq!(poorly_aligned(&[line(0, "a", None)]), None);
+        let lines = [
+            line(0, "a", Some(0.1)),
+            line(0, "long enough", Some(0.9)),
+            line(2, "another text", Some(0.1)),
+        ];
+        assert_eq!(poorly_aligned(&lines), Some(vec![3]));
+        assert_eq!(results(&[], &lines, 0).confidence_mean, None);
     }
 
     #[test]

@@ -14,6 +14,7 @@ use super::manifests::ManifestFolder;
 use super::page_stage::PageStage;
 use super::paged::PagedStage;
 use super::table::{StageDefinition, StageTable};
+use crate::engines::Engine;
 use crate::inference::DeviceMemory;
 use crate::runner::CpuPool;
 use parkhang_core::domain::StageName;
@@ -29,6 +30,8 @@ pub struct ModelSet {
     /// Of several, each volume is read by the one that is surest of its first pages.
     pub recognisers: Vec<Recogniser>,
     pub print: Option<PrintReader>,
+    /// Services that read pages in the place of a recogniser, for jobs that name one.
+    pub engines: Vec<Engine>,
     /// Where the networks are, as `--device` names it.
     pub device: String,
 }
@@ -61,7 +64,8 @@ impl ModelSet {
         let recognisers = self.recognisers.iter().map(|recogniser| &recogniser.model);
         let segmenter = self.segmenter.iter().map(|segmenter| &segmenter.model);
         let print = self.print.iter().map(|print| &print.model);
-        segmenter.chain(recognisers).chain(print)
+        let engines = self.engines.iter().map(Engine::model);
+        segmenter.chain(recognisers).chain(print).chain(engines)
     }
 }
 

@@ -6,6 +6,7 @@ use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use chrono::Utc;
 use parkhang_core::domain::{Job, JobKey, Task, VolumeId};
+use parkhang_store::artifact::texts_key;
 use serde_json::Value;
 
 use super::answer::Denied;
@@ -182,15 +183,10 @@ pub async fn file(
         }
         // The table as the stage wrote it, with its provenance.
         Wanted::Parquet => {
-            let key = Library::layout(&job, volume).ocr_results();
-            let bytes = state
-                .admin
-                .library
-                .store()
-                .await?
-                .get(&key)
-                .await
-                .map_err(internal)?;
+            let (layout, store) = (Library::layout(&job, volume), state.admin.library.store().await?);
+            let key = texts_key(store.as_ref(), &layout).await.map_err(internal)?;
+            let key = key.unwrap_or_else(|| layout.ocr_results());
+            let bytes = store.get(&key).await.map_err(internal)?;
             let name = key.as_str().rsplit('/').next().unwrap_or_default();
             Download::named(format!("{volume}.{name}"), bytes)
         }

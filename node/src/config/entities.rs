@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use bytesize::ByteSize;
 use parkhang_actors::services::Rate;
+use parkhang_answers::chat::Sampling;
+use parkhang_answers::picture_size::PictureBounds;
 use parkhang_core::domain::{
     EntityPipeline, EntityStage, InvalidEntity, InvalidName, StageLimits, StageName,
 };
@@ -14,6 +16,7 @@ use parkhang_service::{BodyTemplate, Fields, JobsSettings, Paths};
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 
+use super::engines::faults_of_service;
 use super::sections::ClusterConfig;
 use super::values::{Role, duration, optional};
 
@@ -36,10 +39,14 @@ pub struct Webhook {
 
 /// Protocol of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "snake_case")]
 pub enum ServiceKind {
     /// Takes a job by one request, and tells of its end later.
     Jobs,
+    /// Chat completions of language models.
+    #[serde(rename = "openai")]
+    OpenAi,
+    GoogleVision,
 }
 
 /// Service of the configuration.
@@ -53,8 +60,9 @@ pub struct ConfiguredService {
     #[serde(with = "duration")]
     pub timeout: Duration,
     pub max_body: ByteSize,
-    /// Jobs of stages of pipelines that it may have at once.
-    pub max_in_flight: u32,
+    /// Jobs of stages of pipelines, or requests for pages, that it may have at once.
+    #[serde(with = "optional")]
+    pub max_in_flight: Option<u32>,
     /// Most submits in a second; 0 is no limit.
     pub rate: u32,
     /// True if it tells of the end of its jobs by itself.
@@ -71,6 +79,26 @@ pub struct ConfiguredService {
     pub result_field: Option<String>,
     #[serde(with = "optional")]
     pub error_field: Option<String>,
+    /// True if the token goes as a bearer token to a service that usually takes a key.
+    pub bearer: bool,
+    pub model: String,
+    /// Pages in one request.
+    pub batch: usize,
+    /// Languages that are to be expected.
+    pub languages: Vec<String>,
+    /// Text behind the picture of a page.
+    pub prompt: String,
+    pub temperature: f64,
+    pub max_tokens: u32,
+    /// Penalty of vLLM; 0 leaves it out.
+    pub repetition_penalty: f64,
+    /// Longest side of a picture, in pixels.
+    pub picture_side: u32,
+    pub picture_pixels: u64,
+    /// Share of an answer that may repeat itself.
+    pub most_repetition: f64,
+    /// Share of a line that a correction may change.
+    pub most_change: f32,
 }
 
 impl Default for ConfiguredService {
@@ -82,7 +110,7 @@ impl Default for ConfiguredService {
             token_file: None,
             timeout: usual.timeout,
             max_body: ByteSize(usual.max_body as u64),
-            max_in_flight: 100,
+            max_in_flight: None,
             rate: 0,
             webhook: false,
             submit_path: paths.submit,
@@ -92,6 +120,18 @@ impl Default for ConfiguredService {
             status_field: None,
             result_field: None,
             error_field: None,
+            bearer: false,
+            model: String::new(),
+            batch: 4,
+            languages: Vec::new(),
+            prompt: String::new(),
+            temperature: Sampling::of_archive().temperature,
+            max_tokens: Sampling::of_archive().max_tokens,
+            repetition_penalty: Sampling::of_archive().repetition_penalty,
+            picture_side: PictureBounds::of_archive().side,
+            picture_pixels: PictureBounds::of_archive().pixels,
+            most_repetition: 0.5,
+            most_change: 0.2,
         }
     }
 }
@@ -116,6 +156,14 @@ impl ConfiguredService {
             timeout: self.timeout,
             max_body: self.max_body(),
         }
+    }
+
+    /// Jobs or requests that it may have at once.
+    pub fn in_flight(&self) -> u32 {
+        self.max_in_flight.unwrap_or(match self.kind {
+            ServiceKind::Jobs => 100,
+            ServiceKind::OpenAi | ServiceKind::GoogleVision => 16,
+        })
     }
 
     /// Most submits in a second, where there is a limit.
@@ -193,16 +241,22 @@ impl ConfiguredStage {
     /// Keys of the stage with the faults of their values.
     pub fn faults(&self, services: &BTreeMap<String, ConfiguredService>) -> Vec<(&'static str, String)> {
         let mut faults = Vec::new();
-        if !services.contains_key(&self.service) {
-            let known: Vec<&str> = services.keys().map(String::as_str).collect();
-            let message = format!(
-                "must name a service; there {}",
-                match known.is_empty() {
-                    true => "is none: make a section [service.NAME]".to_owned(),
-                    false => format!("are: {}", known.join(", ")),
-                }
-            );
-            faults.push(("service", message));
+        match services.get(&self.service) {
+            Some(service) if service.kind != ServiceKind::Jobs => {
+                faults.push(("service", "must name a service of the kind jobs".to_owned()));
+            }
+            Some(_) => {}
+            None => {
+                let known: Vec<&str> = services.keys().map(String::as_str).collect();
+                let message = format!(
+                    "must name a service; there {}",
+                    match known.is_empty() {
+                        true => "is none: make a section [service.NAME]".to_owned(),
+                        false => format!("are: {}", known.join(", ")),
+                    }
+                );
+                faults.push(("service", message));
+            }
         }
         if let Some(Err(error)) = self.body.as_deref().map(BodyTemplate::new) {
             faults.push(("body", error.to_string()));
@@ -272,13 +326,9 @@ pub fn faults(config: &ClusterConfig, has_secret: bool) -> Vec<(String, String)>
     let mut faults = Vec::new();
     let mut fault = |key: String, message: String| faults.push((key, message));
     for (name, service) in &config.service {
-        if let Err(error) = service.settings(None).check() {
-            fault(format!("service.{name}.url"), error.to_string());
-        }
-        if service.max_in_flight == 0 {
-            let message = "must be 1 or more".to_owned();
-            fault(format!("service.{name}.max_in_flight"), message);
-        }
+        faults_of_service(service, |key, message| {
+            fault(format!("service.{name}.{key}"), message)
+        });
     }
     for (name, entity) in &config.entity {
         let key = |key: &str| format!("entity.{name}.{key}");

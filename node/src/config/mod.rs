@@ -11,6 +11,7 @@
 
 mod check;
 pub mod command;
+mod engines;
 mod entities;
 mod external;
 mod file;

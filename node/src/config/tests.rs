@@ -461,6 +461,7 @@ fn a_mistake_is_told_by_the_flag_that_made_it() {
     );
 }
 
+mod engines;
 mod entities;
 mod files;
 mod implied;

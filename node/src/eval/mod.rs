@@ -80,6 +80,7 @@ fn options(arguments: &EvalArgs, out: &Path) -> Result<SessionOptions> {
             bundles: arguments.model.clone(),
             ..models
         },
+        engine: None,
         device: arguments.device.clone(),
         config,
         pipeline,

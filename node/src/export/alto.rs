@@ -141,16 +141,21 @@ fn write_word(
     word: Word<'_>,
     page: &PageDocument,
 ) -> std::io::Result<()> {
+    let confidence = word
+        .confidence
+        .map(|confidence| format!("{:.4}", confidence.clamp(0.0, 1.0)));
     // A word that is a space alone stays one, as nothing would be left of it otherwise.
     let before_space = word.text.strip_suffix(' ').filter(|text| !text.is_empty());
     writer
         .create_element("String")
         .with_attribute(xml::attribute("ID", &format!("string_{place}")))
         .with_attributes(box_of(page, word.polygon))
-        .with_attributes([
-            xml::attribute("CONTENT", before_space.unwrap_or(word.text)),
-            xml::attribute("WC", &format!("{:.4}", word.confidence.clamp(0.0, 1.0))),
-        ])
+        .with_attribute(xml::attribute("CONTENT", before_space.unwrap_or(word.text)))
+        .with_attributes(
+            confidence
+                .as_deref()
+                .map(|confidence| xml::attribute("WC", confidence)),
+        )
         .write_inner_content(|string| write_shape(string, word.polygon, page))?;
     if before_space.is_some() {
         writer.create_element("SP").write_empty()?;

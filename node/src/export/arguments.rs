@@ -27,6 +27,9 @@ pub enum Format {
     Html,
     /// One JSON file of words with their boxes per page of a volume that page_ocr has read: DIR/VOLUME/page_N.json.
     Bboxes,
+    /// The tables that BDRC's own programs for Google Vision and for a language model write, under their keys, of volumes that such a service
+    /// has read.
+    Bdrc,
     /// One searchable PDF per volume: the scans, or the PDF that was read, with an invisible layer of text.
     Pdf,
 }

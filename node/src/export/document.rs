@@ -44,8 +44,8 @@ pub struct LineDocument {
     pub text: String,
     /// `unicode` or `wylie`.
     pub encoding: String,
-    /// Confidence from 0 to 1.
-    pub confidence: f32,
+    /// Confidence from 0 to 1; `None` where whoever read the line has none.
+    pub confidence: Option<f32>,
     pub segments: Vec<SegmentDocument>,
 }
 
@@ -70,7 +70,7 @@ impl SegmentDocument {
 pub struct Word<'a> {
     pub text: &'a str,
     pub polygon: &'a [Point],
-    pub confidence: f32,
+    pub confidence: Option<f32>,
 }
 
 impl LineDocument {
@@ -98,7 +98,7 @@ impl LineDocument {
                     words.push(Word {
                         text,
                         polygon: &segment.polygon,
-                        confidence: segment.confidence,
+                        confidence: Some(segment.confidence),
                     });
                 }
             }

@@ -131,7 +131,7 @@ fn write_line(
         .map(|p| format!("{} {}", p.x, p.y))
         .collect();
     let title = format!(
-        "{}; poly {}; {}",
+        "{}; poly {}{}",
         bbox(page, &line.polygon),
         outline.join(" "),
         confidence(line.confidence)
@@ -145,7 +145,7 @@ fn write_line(
         ])
         .write_inner_content(|element| {
             for (index, word) in line.words().into_iter().enumerate() {
-                let title = format!("{}; {}", bbox(page, word.polygon), confidence(word.confidence));
+                let title = format!("{}{}", bbox(page, word.polygon), confidence(word.confidence));
                 element
                     .create_element("span")
                     .with_attributes([
@@ -172,8 +172,11 @@ fn bbox(page: &PageDocument, polygon: &[Point]) -> String {
 }
 
 /// Formats a confidence from 0 to 1 in per cent.
-fn confidence(of_one: f32) -> String {
-    format!("x_wconf {:.2}", 100.0 * of_one.clamp(0.0, 1.0))
+/// Property of a confidence, behind others.
+fn confidence(of_one: Option<f32>) -> String {
+    of_one.map_or_else(String::new, |of_one| {
+        format!("; x_wconf {:.2}", 100.0 * of_one.clamp(0.0, 1.0))
+    })
 }
 
 /// Quotes a string for the grammar of properties.

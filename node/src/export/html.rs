@@ -54,7 +54,7 @@ struct ViewerPage<'a> {
 #[derive(Debug, Serialize)]
 struct ViewerLine<'a> {
     text: &'a str,
-    confidence: f32,
+    confidence: Option<f32>,
     polygon: Vec<[i32; 2]>,
     /// Text, confidence and box of each word: left, top, width and height in pixels.
     segments: Vec<(&'a str, f32, [i32; 4])>,
@@ -267,7 +267,7 @@ mod tests {
             polygon: Vec::new(),
             text: "</script><script>alert(1)</script> {{title}}".into(),
             encoding: "unicode".into(),
-            confidence: 0.5,
+            confidence: Some(0.5),
             segments: Vec::new(),
         };
         let page = PageDocument {

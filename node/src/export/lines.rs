@@ -15,7 +15,7 @@ struct LineRecord<'a> {
     line_guid: &'a str,
     text: &'a str,
     encoding: &'a str,
-    confidence: f32,
+    confidence: Option<f32>,
     polygon: Vec<[i32; 2]>,
     segments: Vec<SegmentRecord<'a>>,
 }

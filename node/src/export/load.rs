@@ -7,9 +7,10 @@ use parkhang_actors::stage::StageTable;
 use parkhang_core::domain::TextEncoding;
 use parkhang_models::line_detection::{ControlPoint, Dewarp, PageGeometry};
 use parkhang_models::line_extraction::line_outline;
-use parkhang_models::page::geometry::Point;
+use parkhang_models::page::geometry::{Point, Rect, bounding_rect};
 use parkhang_store::artifact::{
-    ErrorRow, LineDetectionRow, LineImageRow, OcrResultRow, PageRegion, failed_pages, read_table,
+    Contour, ErrorRow, LineDetectionRow, LineImageRow, OcrResultRow, PageRegion, Segment, failed_pages,
+    read_table, texts_key,
 };
 use parkhang_store::storage::ArtifactStore;
 
@@ -29,18 +30,16 @@ pub async fn load_volume(store: &dyn ArtifactStore, stored: &StoredVolume) -> Re
     }
     // Only the table of texts is asked for: without it nothing can be exported, and with it the others must
     // be there.
-    if store.head(&layout.ocr_results()).await?.is_none() {
+    let Some(texts) = texts_key(store, layout).await? else {
         return Ok(None);
-    }
+    };
     let pages = read_table::<LineDetectionRow>(store, &layout.line_detection())
         .await?
         .rows;
     let lines = read_table::<LineImageRow>(store, &layout.line_images())
         .await?
         .rows;
-    let texts = read_table::<OcrResultRow>(store, &layout.ocr_results())
-        .await?
-        .rows;
+    let texts = read_table::<OcrResultRow>(store, &texts).await?.rows;
     let failed = failed_pages(store, layout, &StageTable::built_in().names()).await?;
     let failures: BTreeMap<String, ErrorRow> = failed
         .into_iter()
@@ -60,10 +59,15 @@ pub async fn load_volume(store: &dyn ArtifactStore, stored: &StoredVolume) -> Re
         // The table need not be in the order of the lines.
         rows.sort_by_key(|row| row.line_index);
         let to_scan = page_geometry(page)?;
-        // A text without a line image has no place on the page. That is so while a rerun has replaced the lines but not the texts.
-        let cut = rows
-            .iter()
-            .filter_map(|row| Some((*row, *geometry.get(row.line_guid.as_str())?)));
+        // A text without an outline or a line image has no place on the page. That is so while a rerun has replaced the lines but not the
+        // texts.
+        let place = |row: &OcrResultRow| match &row.outline {
+            Some(outline) => Some(Place::of_outline(outline)),
+            None => geometry
+                .get(row.line_guid.as_str())
+                .map(|line| Place::of_line(line)),
+        };
+        let placed = rows.iter().filter_map(|row| Some((*row, place(row)?)));
         documents.insert(
             page.page_index,
             PageDocument {
@@ -72,8 +76,8 @@ pub async fn load_volume(store: &dyn ArtifactStore, stored: &StoredVolume) -> Re
                 // A negative size can only come from a damaged table, and counts as unknown.
                 width: u32::try_from(page.image_width).unwrap_or(0),
                 height: u32::try_from(page.image_height).unwrap_or(0),
-                lines: cut
-                    .map(|(text, line)| line_document(text, line, &to_scan))
+                lines: placed
+                    .map(|(text, place)| line_document(text, &place, &to_scan))
                     .collect(),
                 regions: page
                     .regions
@@ -135,38 +139,69 @@ fn page_geometry(page: &LineDetectionRow) -> Result<PageGeometry> {
     .with_context(|| format!("page {}", page.image_name))
 }
 
-fn line_document(text: &OcrResultRow, line: &LineImageRow, to_scan: &PageGeometry) -> LineDocument {
-    let core: Vec<Point> = line.contour.iter().map(|[x, y]| Point::new(*x, *y)).collect();
-    let outline = line_outline(&core);
-    let clamp = |value: i32| value.max(line.crop_y).min(line.crop_y + line.crop_h - 1);
-    // The outline is wider than the detected core of the line by an estimate, which may exceed the image that the line was read from.
-    let outline = outline
-        .into_iter()
-        .map(|point| Point::new(point.x, clamp(point.y)));
-    let (top, bottom) = (line.crop_y, line.crop_y + line.crop_h - 1);
+/// Place of a line on the straightened page.
+struct Place {
+    outline: Vec<Point>,
+    /// Left edge from which its segments count.
+    left: i32,
+    top: i32,
+    /// Last row of pixels.
+    bottom: i32,
+}
+
+impl Place {
+    /// Place of a line that was cut out of the page.
+    fn of_line(line: &LineImageRow) -> Self {
+        let core: Vec<Point> = line.contour.iter().map(|[x, y]| Point::new(*x, *y)).collect();
+        let (top, bottom) = (line.crop_y, line.crop_y + line.crop_h - 1);
+        // The outline is wider than the detected core of the line by an estimate, which may exceed the image that the line was read from.
+        let clamp = |point: Point| Point::new(point.x, point.y.max(top).min(bottom));
+        Self {
+            outline: line_outline(&core).into_iter().map(clamp).collect(),
+            left: line.crop_x,
+            top,
+            bottom,
+        }
+    }
+
+    /// Place of a line that has an outline of its own.
+    fn of_outline(outline: &Contour) -> Self {
+        let outline: Vec<Point> = outline.iter().map(|[x, y]| Point::new(*x, *y)).collect();
+        let Rect { x, y, height, .. } = bounding_rect(&outline);
+        Self {
+            outline,
+            left: x,
+            top: y,
+            bottom: y + height - 1,
+        }
+    }
+}
+
+fn line_document(text: &OcrResultRow, place: &Place, to_scan: &PageGeometry) -> LineDocument {
+    let segment = |segment: &Segment| {
+        let (left, right) = (place.left + segment.x, place.left + segment.x + segment.width);
+        // A segment has the height of its line, as the network gives columns only.
+        let (top, bottom) = (place.top, place.bottom);
+        let corners = [(left, top), (right, top), (right, bottom), (left, bottom)];
+        SegmentDocument {
+            text: segment.text.clone(),
+            polygon: corners.map(|(x, y)| to_scan.to_page(Point::new(x, y))),
+            confidence: segment.confidence,
+        }
+    };
     LineDocument {
-        guid: line.line_guid.clone(),
-        polygon: outline.map(|point| to_scan.to_page(point)).collect(),
+        guid: text.line_guid.clone(),
+        polygon: place
+            .outline
+            .iter()
+            .map(|point| to_scan.to_page(*point))
+            .collect(),
         text: text.text.clone(),
         encoding: match text.encoding {
             TextEncoding::Unicode => "unicode".to_owned(),
             TextEncoding::Wylie => "wylie".to_owned(),
         },
         confidence: text.confidence,
-        segments: text
-            .segments
-            .iter()
-            .map(|segment| {
-                let (left, right) = (line.crop_x + segment.x, line.crop_x + segment.x + segment.width);
-                // A segment has the height of the image that it was read from, as the network gives columns
-                // only.
-                let corners = [(left, top), (right, top), (right, bottom), (left, bottom)];
-                SegmentDocument {
-                    text: segment.text.clone(),
-                    polygon: corners.map(|(x, y)| to_scan.to_page(Point::new(x, y))),
-                    confidence: segment.confidence,
-                }
-            })
-            .collect(),
+        segments: text.segments.iter().map(segment).collect(),
     }
 }

@@ -7,6 +7,7 @@
 //! artifacts or the state.
 
 mod alto;
+mod archive;
 mod arguments;
 mod bboxes;
 pub mod document;
@@ -179,6 +180,9 @@ async fn write_volume(
             write(&path, json_lines(document)?.as_bytes())?;
             Ok(path)
         }
+        Format::Bdrc => archive::write_archive(store, volume, &target.join("bdrc"))
+            .await
+            .context(name),
         Format::Bboxes => {
             let words = VolumeWords::load(store, &volume.layout).await?;
             let words = words.with_context(|| {

@@ -136,6 +136,9 @@ fn write_line(
     line: &LineDocument,
     page: &PageDocument,
 ) -> std::io::Result<()> {
+    let conf = line
+        .confidence
+        .map(|confidence| format!("{:.4}", confidence.clamp(0.0, 1.0)));
     writer
         .create_element("TextLine")
         .with_attributes([
@@ -146,7 +149,7 @@ fn write_line(
             write_coords(element, &line.polygon, page)?;
             element
                 .create_element("TextEquiv")
-                .with_attribute(("conf", format!("{:.4}", line.confidence.clamp(0.0, 1.0)).as_str()))
+                .with_attributes(conf.as_deref().map(|conf| ("conf", conf)))
                 .write_inner_content(|equivalent| {
                     equivalent
                         .create_element("Unicode")

@@ -20,7 +20,7 @@ pub fn page() -> PageDocument {
                 polygon: outline(10, 20, 60, 30),
                 text: "བཀྲ་ཤིས། །".into(),
                 encoding: "unicode".into(),
-                confidence: 0.975,
+                confidence: Some(0.975),
                 segments: vec![segment(" བཀྲ་", 10, 0.99), segment("ཤིས། །", 40, 0.96)],
             },
             LineDocument {
@@ -28,7 +28,7 @@ pub fn page() -> PageDocument {
                 polygon: outline(-5, 60, 215, 30),
                 text: "<བདེ> & \"ལེགས\"".into(),
                 encoding: "unicode".into(),
-                confidence: 1.5,
+                confidence: Some(1.5),
                 segments: vec![segment("བདེ", 0, 0.5)],
             },
         ],

@@ -141,7 +141,7 @@ fn line_document(page: &PageTextRow, words: &[WordRow], scale: f32) -> LineDocum
             .to_vec(),
         text: text.trim().to_owned(),
         encoding: "unicode".to_owned(),
-        confidence,
+        confidence: Some(confidence),
         segments,
     }
 }

@@ -22,6 +22,13 @@ pub struct OcrArgs {
     /// Folder with the models that are not part of the program, such as those of page_ocr; by default the one beside it.
     #[arg(long, env = "PARKHANG_MODELS__DIR", value_name = "DIR")]
     pub models_dir: Option<PathBuf>,
+    /// Service of the configuration that reads the pages in the place of a recogniser: NAME of a section service.NAME of the kind openai or
+    /// google_vision.
+    #[arg(long, value_name = "NAME")]
+    pub engine: Option<String>,
+    /// Configuration file with the service of --engine; by default ./cluster.toml or /etc/parkhang/cluster.toml, whichever exists.
+    #[arg(long, env = "PARKHANG_CONFIG", value_name = "FILE", requires = "engine")]
+    pub config_file: Option<PathBuf>,
     /// Collection id (W...), instead of one derived from folder names.
     #[arg(long, value_name = "ID")]
     pub w_id: Option<String>,

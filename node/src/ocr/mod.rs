@@ -19,13 +19,15 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use parkhang_core::domain::{JobConfig, JobKey, Pipeline};
+use parkhang_actors::engines::Engine;
+use parkhang_core::domain::{JobConfig, JobKey, NamedModel, NamedModels, Pipeline};
 use parkhang_store::storage::{ArtifactStore, LocalStore};
 
 use self::jobs::{RunJob, jobs_of};
 use self::preview::{Preview, PreviewOptions};
 use self::summary::Summary;
-use crate::config::{Loaded, StorageKind};
+use crate::config::{ConfigArgs, Loaded, StorageKind};
+use crate::engines;
 use crate::export::{Format, FormatArgs, Results, export_all};
 use crate::networks::ModelChoice;
 use crate::storage;
@@ -38,6 +40,7 @@ pub use summary::{FailedPage, INTERRUPTED};
 pub async fn run(arguments: OcrArgs) -> Result<ExitCode> {
     let loaded = Loaded::apart(&arguments.buckets)?.validated()?;
     let config = job_config(&arguments, &loaded)?;
+    let engine = engine(&arguments)?;
     let input = Input::of(&arguments, &loaded.config.pages).await?;
     let jobs = jobs_of(&arguments, input)?;
     let storage = &loaded.config.storage;
@@ -46,7 +49,7 @@ pub async fn run(arguments: OcrArgs) -> Result<ExitCode> {
         StorageKind::S3 => Some((storage.s3.clone(), storage::artifacts(&loaded).await?)),
     };
     if arguments.dry_run {
-        preview(&arguments, &config, jobs, bucket.map(|(_, store)| store)).await?;
+        preview(&arguments, &config, engine, jobs, bucket.map(|(_, store)| store)).await?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut summary: Option<Summary> = None;
@@ -57,6 +60,7 @@ pub async fn run(arguments: OcrArgs) -> Result<ExitCode> {
             job: job.name,
             database_url: arguments.database_url.clone(),
             models,
+            engine: engine.clone(),
             device: arguments.device.clone(),
             config: config.clone(),
             pipeline: job.pipeline,
@@ -100,9 +104,26 @@ fn job_config(arguments: &OcrArgs, loaded: &Loaded) -> Result<JobConfig> {
         pairs.extend(flag.then(|| pair.to_owned()));
     }
     let config = loaded.config.job.clone();
-    config
+    let mut config = config
         .with_overrides(pairs.iter().map(String::as_str))
-        .context("--config")
+        .context("--config")?;
+    if let Some(name) = &arguments.engine {
+        let engine: NamedModel = format!("ocr={name}").parse().context("--engine")?;
+        config.models = NamedModels::new(config.models.iter().cloned().chain([engine]));
+    }
+    Ok(config)
+}
+
+/// Opens the service that reads the pages, if one does.
+fn engine(arguments: &OcrArgs) -> Result<Option<Engine>> {
+    let Some(name) = &arguments.engine else {
+        return Ok(None);
+    };
+    let config = ConfigArgs {
+        config_file: arguments.config_file.clone(),
+        ..ConfigArgs::default()
+    };
+    engines::named(name, &config).map(Some)
 }
 
 fn models(arguments: &OcrArgs, pipeline: &Pipeline) -> ModelChoice {
@@ -117,6 +138,7 @@ fn models(arguments: &OcrArgs, pipeline: &Pipeline) -> ModelChoice {
 async fn preview(
     arguments: &OcrArgs,
     config: &JobConfig,
+    engine: Option<Engine>,
     jobs: Vec<RunJob>,
     bucket: Option<Arc<dyn ArtifactStore>>,
 ) -> Result<()> {
@@ -133,7 +155,7 @@ async fn preview(
             job: JobKey::new(job.name).context("--job")?,
             config: config.clone(),
             pipeline: job.pipeline,
-            models: session::load_models(models, &arguments.device, config).await?,
+            models: session::load_models(models, engine.clone(), &arguments.device, config).await?,
             artifacts,
         };
         previews.push(Preview::of(options, &job.input).await?);

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use chrono::Utc;
+use parkhang_actors::engines::Engine;
 use parkhang_actors::orchestrator::{
     JobEnd, MAX_INTERRUPTIONS, OrchestratorConfig, OrchestratorHandle, release_abandoned_leases,
     write_markers,
@@ -48,6 +49,8 @@ pub struct SessionOptions {
     pub job: String,
     pub database_url: Option<String>,
     pub models: ModelChoice,
+    /// Service that reads the pages in the place of a recogniser.
+    pub engine: Option<Engine>,
     pub device: String,
     pub config: JobConfig,
     pub pipeline: Pipeline,
@@ -73,11 +76,17 @@ pub struct Session {
 /// # Errors
 ///
 /// If a model cannot be read, or one that the job needs is missing.
-pub(super) async fn load_models(choice: ModelChoice, device: &str, config: &JobConfig) -> Result<ModelSet> {
+pub(super) async fn load_models(
+    choice: ModelChoice,
+    engine: Option<Engine>,
+    device: &str,
+    config: &JobConfig,
+) -> Result<ModelSet> {
     let device = device.to_owned();
-    let models = tokio::task::spawn_blocking(move || networks::load(&choice, &device, cores()))
+    let mut models = tokio::task::spawn_blocking(move || networks::load(&choice, &device, cores()))
         .await
         .context("loading the models")??;
+    models.engines.extend(engine);
     let no_layout = |segmenter: &LineSegmenter| !segmenter.network.has_layout();
     if config.line_mode == LineMode::Layout && models.segmenter.as_ref().is_some_and(no_layout) {
         bail!(networks::NO_LAYOUT);
@@ -90,7 +99,13 @@ impl Session {
     pub async fn open(options: SessionOptions, input: Input) -> Result<Self> {
         // The lock comes first: a second run must be refused before it loads models for a minute or touches the state.
         let output = OutputFolder::open(&options.out)?;
-        let models = load_models(options.models.clone(), &options.device, &options.config).await?;
+        let models = load_models(
+            options.models.clone(),
+            options.engine.clone(),
+            &options.device,
+            &options.config,
+        )
+        .await?;
         let state = state::open(options.database_url.as_deref(), output.path(), &options.job).await?;
         let (bucket, artifacts) = match options.bucket.clone() {
             Some((bucket, store)) => (Some(bucket), store),

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context, Result};
 use parkhang_actors::runner::CpuPool;
 use parkhang_actors::stage::{
-    ManifestFolder, ModelKind, StageDefinition, StageRegistry, StageServices, StageTable,
+    ManifestFolder, ModelKind, ModelSet, StageDefinition, StageRegistry, StageServices, StageTable,
 };
 use parkhang_core::domain::StageName;
 use parkhang_store::storage::{DelayedStore, StoreDelay};
@@ -16,6 +16,7 @@ use tracing::{info, warn};
 
 use super::worker::slots;
 use crate::config::Loaded;
+use crate::engines;
 use crate::networks::{self, ModelChoice, cores};
 use crate::storage;
 
@@ -40,6 +41,10 @@ pub async fn stages(loaded: &Loaded, delay: &StoreDelay) -> Result<StageRegistry
     let models = tokio::task::spawn_blocking(move || networks::load(&choice, &device, cores()))
         .await
         .context("loading the models")??;
+    let models = ModelSet {
+        engines: engines::open(loaded)?,
+        ..models
+    };
     // The delay lies below the metering, so that an injected fault shows in the metrics as a slow store would.
     let mut artifacts = storage::artifacts(loaded).await?;
     if loaded.config.chaos.allowed {

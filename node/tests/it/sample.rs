@@ -69,7 +69,10 @@ fn the_sample_is_read_and_exported() {
             .find(|image| image.line_guid == line.line_guid)
             .unwrap();
         assert!(out.join(&image.line_image_path).is_file());
-        assert!((0.0..=1.0).contains(&line.confidence));
+        assert!(
+            line.confidence
+                .is_some_and(|confidence| (0.0..=1.0).contains(&confidence))
+        );
         for segment in &line.segments {
             assert!((0.0..=1.0).contains(&segment.confidence));
             assert!(

@@ -13,12 +13,12 @@ fn site() -> Site {
     site.settings = vec![
         ("service.llm.url", service()),
         ("service.llm.webhook", "true".to_owned()),
-        ("stage.clean.service", "llm".to_owned()),
+        ("stage.proofread.service", "llm".to_owned()),
         (
-            "stage.clean.body",
+            "stage.proofread.body",
             "{\"task\": {{ stage }}, \"lead\": {{ taskId }}}".to_owned(),
         ),
-        ("pipeline.cleaned.stages", "clean".to_owned()),
+        ("pipeline.cleaned.stages", "proofread".to_owned()),
         ("webhook.listen", "127.0.0.1:0".to_owned()),
     ];
     site.variables = vec![
@@ -29,7 +29,7 @@ fn site() -> Site {
 }
 
 fn ended(task: u64, job: &str) -> Value {
-    json!({"stage": "clean", "taskId": task, "jobId": job, "status": "completed", "result": {"text": "hello"}})
+    json!({"stage": "proofread", "taskId": task, "jobId": job, "status": "completed", "result": {"text": "hello"}})
 }
 
 /// Rows: 84, 218, 230, 232, 233, 241, 242.
@@ -47,44 +47,44 @@ fn a_service_does_a_stage_and_tells_whichever_orchestrator_leads() {
         let why = Wait::until("the service has the volume").sees(why, |why| why["blocker"] == "at_service");
         let reason = why["reason"].as_str().unwrap();
         assert!(
-            reason.starts_with("waiting for llm to do clean since "),
+            reason.starts_with("waiting for llm to do proofread since "),
             "{reason}"
         );
         assert!(reason.ends_with(", stuck at 10m"), "{reason}");
     }
     Wait::until("the leader lists the service among its workers").sees(
         || finish(site.command(["nodes", "list"])).exits(0).stdout,
-        |nodes| nodes.contains("clean 2/100"),
+        |nodes| nodes.contains("proofread 2/100"),
     );
     let address = first.said("webhook=http://").to_owned();
-    let refused = tell(&address, "other", &ended(1, "clean-1")).is(401).json();
+    let refused = tell(&address, "other", &ended(1, "proofread-1")).is(401).json();
     assert_eq!(refused["message"], "the signature is not that of the body");
-    tell(&address, SECRET, &ended(1, "clean-9")).is(404);
-    tell(&address, SECRET, &ended(99, "clean-99")).is(404);
+    tell(&address, SECRET, &ended(1, "proofread-9")).is(404);
+    tell(&address, SECRET, &ended(99, "proofread-99")).is(404);
 
     // SIGKILL: what the service has in hand stays with it.
     drop(first);
     let second = Node::start(&site, "orchestrator", &["127.0.0.1:1"]);
     let address = second.said("webhook=http://").to_owned();
     Wait::until("the next orchestrator leads and hears of the end").sees(
-        || tell(&address, SECRET, &ended(1, "clean-1")).is_ok(),
+        || tell(&address, SECRET, &ended(1, "proofread-1")).is_ok(),
         |heard| *heard,
     );
-    let again = tell(&address, SECRET, &ended(1, "clean-1")).is(200).json();
+    let again = tell(&address, SECRET, &ended(1, "proofread-1")).is(200).json();
     assert_eq!(again, json!({"status": "processed"}));
     let broken = json!({
-        "stage": "clean", "taskId": 2, "jobId": "clean-2", "status": "failed", "error": "403 Forbidden",
+        "stage": "proofread", "taskId": 2, "jobId": "proofread-2", "status": "failed", "error": "403 Forbidden",
     });
     tell(&address, SECRET, &broken).is(200);
     let status = finish(site.command(["job", "status", JOB, "--wait"])).stdout;
     assert!(
-        status.contains("failed at clean") && status.contains("403 Forbidden"),
+        status.contains("failed at proofread") && status.contains("403 Forbidden"),
         "{status}"
     );
     let artifacts = files(&site.path("artifacts"));
     let results: Vec<&Vec<u8>> = artifacts
         .iter()
-        .filter(|(path, _)| path.ends_with("clean/result-1-g0.json"))
+        .filter(|(path, _)| path.ends_with("proofread/result-1-g0.json"))
         .map(|(_, bytes)| bytes)
         .collect();
     let [result] = results[..] else {
@@ -93,7 +93,7 @@ fn a_service_does_a_stage_and_tells_whichever_orchestrator_leads() {
     let result: Value = serde_json::from_slice(result).unwrap();
     assert_eq!(
         (&result["result"], &result["service_job"]),
-        (&json!({"text": "hello"}), &json!("clean-1"))
+        (&json!({"text": "hello"}), &json!("proofread-1"))
     );
 }
 
@@ -102,18 +102,18 @@ fn a_service_does_a_stage_and_tells_whichever_orchestrator_leads() {
 fn a_pipeline_with_a_stage_that_nobody_does_is_refused() {
     let site = Site::with_volumes(1, 1);
     let mut create = site.command(["job", "create", JOB, "--pipeline", "cleaned"]);
-    create.args(["--set", "pipeline.cleaned.stages=clean"]);
+    create.args(["--set", "pipeline.cleaned.stages=proofread"]);
     let refused = finish(create);
     assert!(
-        refused.code != Some(0) && refused.stderr.contains("there is no stage clean"),
+        refused.code != Some(0) && refused.stderr.contains("there is no stage proofread"),
         "{refused:?}"
     );
     let mut create = site.command(["job", "create", JOB, "--pipeline", "cleaned"]);
     create.args([
         "--set",
-        "pipeline.cleaned.stages=clean",
+        "pipeline.cleaned.stages=proofread",
         "--set",
-        "stage.clean.service=cleaner",
+        "stage.proofread.service=cleaner",
     ]);
     let refused = finish(create);
     assert!(

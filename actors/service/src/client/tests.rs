@@ -1,76 +1,19 @@
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use http_body_util::BodyExt;
-use hyper::Response;
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
 use parkhang_core::domain::FailureKind;
 use secrecy::SecretString;
 use serde_json::json;
 use tokio::net::TcpListener;
-use tokio::task::JoinSet;
 
 use super::*;
+use crate::testing::Answering;
 
-/// Request that came: its method and path, its headers, its body.
-type Seen = (String, hyper::HeaderMap, String);
-
-/// Service that gives the same answer to everything, and ends with this value.
-struct Answering {
-    url: String,
-    seen: Arc<Mutex<Vec<Seen>>>,
-    _server: JoinSet<()>,
-}
-
-impl Answering {
-    async fn with(status: u16, headers: &'static [(&'static str, &'static str)], body: &str) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let seen: Arc<Mutex<Vec<Seen>>> = Arc::default();
-        let (noted, body) = (seen.clone(), Bytes::from(body.to_owned()));
-        let mut server = JoinSet::new();
-        server.spawn(async move {
-            let mut connections = JoinSet::new();
-            while let Ok((stream, _)) = listener.accept().await {
-                let (noted, body) = (noted.clone(), body.clone());
-                let service = service_fn(move |request: Request<Incoming>| {
-                    let (noted, body) = (noted.clone(), body.clone());
-                    async move {
-                        let (head, sent) = request.into_parts();
-                        let sent = sent.collect().await.unwrap().to_bytes();
-                        let sent = String::from_utf8(sent.to_vec()).unwrap();
-                        noted.lock().unwrap().push((
-                            format!("{} {}", head.method, head.uri),
-                            head.headers,
-                            sent,
-                        ));
-                        let mut answer = Response::builder().status(status);
-                        for (name, value) in headers {
-                            answer = answer.header(*name, *value);
-                        }
-                        answer.body(Full::new(body))
-                    }
-                });
-                connections.spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
-            }
-        });
-        Self {
-            url,
-            seen,
-            _server: server,
-        }
-    }
-
-    fn client(&self) -> JobsClient {
-        client(JobsSettings {
-            token: Some(SecretString::from("hunter2")),
-            max_body: 1000,
-            ..JobsSettings::at(&self.url)
-        })
-    }
+fn known_client(service: &Answering) -> JobsClient {
+    client(JobsSettings {
+        token: Some(SecretString::from("hunter2")),
+        max_body: 1000,
+        ..JobsSettings::at(&service.url)
+    })
 }
 
 fn client(settings: JobsSettings) -> JobsClient {
@@ -81,7 +24,7 @@ fn client(settings: JobsSettings) -> JobsClient {
 #[tokio::test]
 async fn a_submit_says_who_asks_and_which_try_it_is() {
     let service = Answering::with(202, &[], "{\"jobId\": \"a/b\"}").await;
-    let client = service.client();
+    let client = known_client(&service);
     assert_eq!(client.submit("leads-7-1", "{}".to_owned()).await.unwrap(), "a/b");
     let (line, headers, body) = service.seen.lock().unwrap().pop().unwrap();
     assert_eq!((line.as_str(), body.as_str()), ("POST /jobs", "{}"));
@@ -94,16 +37,16 @@ async fn a_submit_says_who_asks_and_which_try_it_is() {
 #[tokio::test]
 async fn a_job_is_asked_for_by_its_id() {
     let service = Answering::with(200, &[], "{\"status\": \"completed\", \"result\": {\"a\": 1}}").await;
-    let look = service.client().look("a/../b").await.unwrap();
+    let look = known_client(&service).look("a/../b").await.unwrap();
     assert_eq!(look, JobLook::Completed(json!({"a": 1})));
     assert_eq!(service.seen.lock().unwrap()[0].0, "GET /jobs/a%2F%2E%2E%2Fb");
     let empty = Answering::with(200, &[], "{\"status\": \"completed\"}").await;
-    let JobLook::Failed(failure) = empty.client().look("a").await.unwrap() else {
+    let JobLook::Failed(failure) = known_client(&empty).look("a").await.unwrap() else {
         panic!("a job without a result has failed");
     };
     assert_eq!(failure.kind, FailureKind::Hard);
     let forgotten = Answering::with(404, &[], "").await;
-    assert_eq!(forgotten.client().look("a").await.unwrap(), JobLook::Lost);
+    assert_eq!(known_client(&forgotten).look("a").await.unwrap(), JobLook::Lost);
 }
 
 /// Rows: 234, 235.
@@ -111,27 +54,30 @@ async fn a_job_is_asked_for_by_its_id() {
 async fn what_goes_wrong_is_known_by_its_kind() {
     let submit = async |client: JobsClient| client.submit("key", "{}".to_owned()).await.unwrap_err();
     let busy = Answering::with(429, &[("retry-after", "7")], "slow  down").await;
-    let error = submit(busy.client()).await;
+    let error = submit(known_client(&busy)).await;
     assert_eq!(
         (error.kind(), error.is_of_the_service()),
         (FailureKind::Retriable, true)
     );
     assert_eq!(error.retry_after(), Some(Duration::from_secs(7)));
     assert_eq!(error.to_string(), "HTTP 429: slow down");
-    let missing = submit(Answering::with(404, &[], "").await.client()).await;
+    let missing = submit(known_client(&Answering::with(404, &[], "").await)).await;
     assert_eq!(
         (missing.kind(), missing.is_of_the_service()),
         (FailureKind::Hard, false)
     );
     let empty = Answering::with(204, &[], "").await;
-    assert_eq!(submit(empty.client()).await, ServiceError::NoContent);
+    assert_eq!(submit(known_client(&empty)).await, ServiceError::NoContent);
     let long = Answering::with(200, &[], &" ".repeat(2000)).await;
     assert_eq!(
-        submit(long.client()).await,
+        submit(known_client(&long)).await,
         ServiceError::TooLarge { limit: 1000 }
     );
     let words = Answering::with(200, &[], "<html>").await;
-    assert!(matches!(submit(words.client()).await, ServiceError::Malformed(_)));
+    assert!(matches!(
+        submit(known_client(&words)).await,
+        ServiceError::Malformed(_)
+    ));
 
     let unused = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let nobody = client(JobsSettings::at(format!(
@@ -141,8 +87,13 @@ async fn what_goes_wrong_is_known_by_its_kind() {
     drop(unused);
     let error = submit(nobody.clone()).await;
     assert!(matches!(error, ServiceError::Refused { .. }), "{error:?}");
-    assert!(nobody.reach().await.is_err() && busy.client().reach().await.is_err());
-    assert!(Answering::with(404, &[], "").await.client().reach().await.is_ok());
+    assert!(nobody.reach().await.is_err() && known_client(&busy).reach().await.is_err());
+    assert!(
+        known_client(&Answering::with(404, &[], "").await)
+            .reach()
+            .await
+            .is_ok()
+    );
 
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let error = submit(client(JobsSettings {

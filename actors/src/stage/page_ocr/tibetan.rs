@@ -17,7 +17,8 @@ use serde_json::{Map, Value, json};
 
 use super::super::line_detection::LineDetection;
 use super::super::line_extraction::{LineExtraction, cut_lines};
-use super::super::ocr::{Ocr, Reader};
+use super::super::ocr::Ocr;
+use super::super::ocr_reader::Reader;
 use super::super::page_stage::VolumeRun;
 use super::super::registry::StageServices;
 use super::super::{StageInfo, compute};

@@ -1,16 +1,19 @@
 //! The only place that builds artifact keys.
 
+mod archive;
 mod shards;
 
 use super::ImageName;
 use crate::storage::ArtifactKey;
 use parkhang_core::domain::{Assignment, Fence, JobKey, LayoutName, StageName, VolumeId};
 
+pub use archive::ArchiveLayout;
 pub use shards::ShardLayout;
 
 const LINE_DETECTION: &str = "line_detection";
 const LINE_EXTRACTION: &str = "line_extraction";
 const OCR: &str = "ocr";
+const CLEAN: &str = "clean";
 const PAGE_TEXT: &str = "page_text";
 const PAGE_OCR: &str = "page_ocr";
 
@@ -146,6 +149,16 @@ impl VolumeLayout {
         below(&self.root, &format!("{OCR}/ocr_results.parquet"))
     }
 
+    /// Texts that were corrected after they were read.
+    pub fn clean_results(&self) -> ArtifactKey {
+        below(&self.root, &format!("{CLEAN}/ocr_results.parquet"))
+    }
+
+    /// Answer of a service about a page, compressed with gzip.
+    pub fn answer(&self, image: &ImageName) -> ArtifactKey {
+        below(&self.root, &format!("{OCR}/answers/{image}.json.gz"))
+    }
+
     pub fn page_text(&self) -> ArtifactKey {
         below(&self.root, &format!("{PAGE_TEXT}/page_text.parquet"))
     }
@@ -223,6 +236,8 @@ mod tests {
             volume.line_image(&image, 12),
             volume.line_images(),
             volume.ocr_results(),
+            volume.clean_results(),
+            volume.answer(&image),
             volume.page_text(),
             volume.words(),
             volume.table(&ocr, "ocr_results"),
@@ -238,6 +253,8 @@ mod tests {
             "line_extraction/lines/I08860003_12.jpg",
             "line_extraction/line_images.parquet",
             "ocr/ocr_results.parquet",
+            "clean/ocr_results.parquet",
+            "ocr/answers/I08860003.json.gz",
             "page_text/page_text.parquet",
             "page_ocr/words.parquet",
             "ocr/ocr_results.parquet",

@@ -11,6 +11,8 @@
 //! goes by: a page whose fingerprint stands in the table is not made again, and no image is opened to find that out. Keys are
 //! built in `layout` alone, since another program may read them and a second place would drift.
 
+mod answers;
+mod archive;
 mod columns;
 mod error;
 mod errors;
@@ -31,15 +33,18 @@ mod schema;
 mod table;
 #[cfg(test)]
 mod tests;
+mod texts;
 mod words;
 mod writer;
 
+pub use answers::KeptAnswer;
+pub use archive::{ArchiveError, ChatArchiveRow, VisionArchiveRow, chat_archive, vision_archive};
 pub use columns::{ColumnError, ColumnValue, Columns};
 pub use error::{ArtifactError, InvalidImageName};
 pub use errors::{ErrorRow, failed_pages};
 pub use fingerprint::{Digest, Fingerprint, InvalidDigest, cfg_hash};
 pub use image_name::{ImageName, image_names};
-pub use layout::{ArtifactLayout, Markers, ShardLayout, VolumeLayout};
+pub use layout::{ArchiveLayout, ArtifactLayout, Markers, ShardLayout, VolumeLayout};
 pub use line_detection::LineDetectionRow;
 pub use line_images::LineImageRow;
 pub use markers::{VolumeDone, VolumeEnd, VolumeFailed};
@@ -47,10 +52,11 @@ pub use nested::{Contour, TpsPoint};
 pub use ocr_results::{OcrResultRow, Segment};
 pub use page_boxes::PageBoxes;
 pub use page_text::{LayerWord, PageTextRow, TextVerdict};
-pub use provenance::{ModelRef, Provenance};
+pub use provenance::{ModelRef, Provenance, ServiceRef};
 pub use regions::PageRegion;
 pub use row::ArtifactRow;
 pub use schema::{ColumnSchema, TableSchema};
 pub use table::{Table, TableReader, decode_table, read_table};
+pub use texts::{read_texts, texts_key};
 pub use words::{WordRow, WordSource};
 pub use writer::{TableWriter, encode_table, write_table};

@@ -93,6 +93,34 @@ impl ColumnValue for Contour {
     }
 }
 
+impl ColumnValue for Option<Contour> {
+    const NULLABLE: bool = true;
+
+    fn data_type() -> DataType {
+        Contour::data_type()
+    }
+
+    fn to_array<'a>(values: impl Iterator<Item = &'a Self>) -> Result<ArrayRef, ArrowError> {
+        let (mut flat, mut lengths, mut present) = (Vec::new(), Vec::new(), Vec::new());
+        for contour in values {
+            let points = contour.as_deref().unwrap_or_default();
+            lengths.push(points.len());
+            present.push(contour.is_some());
+            flat.extend_from_slice(points.as_flattened());
+        }
+        let points = Arc::new(points::<Int32Type, 2>(flat)?);
+        Ok(Arc::new(list(lengths, points, Some(NullBuffer::from(present)))?))
+    }
+
+    fn from_array(column: &str, array: &dyn Array) -> Result<Vec<Self>, ColumnError> {
+        let lists: &ListArray = downcast(column, Self::data_type(), array)?;
+        let contour = |row| read_points::<Int32Type, 2>(column, row, &lists.value(row));
+        (0..lists.len())
+            .map(|row| lists.is_valid(row).then(|| contour(row)).transpose())
+            .collect()
+    }
+}
+
 impl ColumnValue for Vec<Contour> {
     fn data_type() -> DataType {
         list_of(Contour::data_type())

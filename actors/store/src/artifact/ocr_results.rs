@@ -4,7 +4,7 @@ use arrow_array::{Array, ArrayRef, ListArray, StringArray, StructArray};
 use arrow_schema::{ArrowError, DataType, Field, Fields};
 
 use super::columns::{ColumnError, ColumnValue, downcast, refuse_nulls};
-use super::nested::{list, list_of};
+use super::nested::{Contour, list, list_of};
 use super::row::artifact_row;
 use parkhang_core::domain::TextEncoding;
 
@@ -20,10 +20,16 @@ artifact_row! {
         encoding: TextEncoding,
         /// Position of the page in its volume, from 0.
         page_index: i32,
-        /// Confidence of the recogniser in the line, 0 to 1.
-        confidence: f32,
+        /// Confidence of the recogniser in the line, 0 to 1; absent where the service that read it has none.
+        confidence: Option<f32>,
         /// Syllables of the line in order.
         segments: Vec<Segment>,
+        /// Outline of a line that a service found by itself, in pixels of the straightened page; absent where the line is that of
+        /// `line_images`.
+        outline: Option<Contour>,
+        /// Likeness of the text to our own reading of the line, 0 to 1, by which it was found to belong there; absent where the places
+        /// are those of whoever read it.
+        alignment: Option<f32>,
     }
 }
 
@@ -31,9 +37,9 @@ artifact_row! {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Segment {
     pub text: String,
-    /// Left edge in pixels of the line image.
+    /// Left edge in pixels of the line image, or of the box of the row's own outline.
     pub x: i32,
-    /// Width in pixels of the line image.
+    /// Width in the same pixels.
     pub width: i32,
     /// Confidence, 0 to 1.
     pub confidence: f32,

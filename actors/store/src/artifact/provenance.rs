@@ -23,6 +23,25 @@ pub struct Provenance {
     pub fingerprint: Fingerprint,
     /// Pages that the table covers, also those without rows, with the fingerprints of their results.
     pub pages: BTreeMap<String, Fingerprint>,
+    /// Service that read the pages, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<ServiceRef>,
+}
+
+/// Service as it told of itself when a volume was begun. It decides nothing: a service that has a new version has not made its answers wrong.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServiceRef {
+    pub name: String,
+    /// Protocol, such as `openai`.
+    pub kind: String,
+    /// Model that is asked.
+    pub model: String,
+    /// Models that the server has, where it lists them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub served_models: Vec<String>,
+    /// Version of the server, where it tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,6 +73,7 @@ pub(super) mod tests {
             fingerprint: Fingerprint::of(stage.as_str(), 1, digest, digest, &[digest]),
             stage,
             pages: BTreeMap::new(),
+            service: None,
         }
     }
 }

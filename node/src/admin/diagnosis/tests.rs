@@ -237,7 +237,7 @@ fn more_slots_are_advised_by_the_key_for_the_hardware_of_the_stage() {
 
 #[test]
 fn what_a_service_has_is_told_with_its_times() {
-    let stage = StageName::new("clean").unwrap();
+    let stage = StageName::new("proofread").unwrap();
     let at_service = Reason::AtService {
         stage: stage.clone(),
         service: "llm".to_owned(),
@@ -246,7 +246,7 @@ fn what_a_service_has_is_told_with_its_times() {
     };
     assert_eq!(
         in_words(&at_service, at(40)),
-        "waiting for llm to do clean since 40s, stuck at 10m"
+        "waiting for llm to do proofread since 40s, stuck at 10m"
     );
     let paused = Reason::ServicePaused {
         stage: stage.clone(),
@@ -256,7 +256,7 @@ fn what_a_service_has_is_told_with_its_times() {
     };
     assert_eq!(
         in_words(&paused, at(40)),
-        "llm, which does clean, is left alone and tried again in 20s: HTTP 503"
+        "llm, which does proofread, is left alone and tried again in 20s: HTTP 503"
     );
     let nobody = Reason::NoPool {
         stage: stage.clone(),
@@ -264,5 +264,5 @@ fn what_a_service_has_is_told_with_its_times() {
     };
     let table = StageTable::built_in().with_external([stage]);
     let advice = advice(&nobody, &"job".parse().unwrap(), &table).unwrap();
-    assert!(advice.contains("[stage.clean]"), "{advice}");
+    assert!(advice.contains("[stage.proofread]"), "{advice}");
 }

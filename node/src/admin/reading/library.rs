@@ -103,7 +103,11 @@ impl Library {
             place: None,
         };
         let (mut key, mut head) = (stored.layout.words(), None);
-        for table in [stored.layout.words(), stored.layout.ocr_results()] {
+        for table in [
+            stored.layout.words(),
+            stored.layout.clean_results(),
+            stored.layout.ocr_results(),
+        ] {
             head = store.head(&table).await.map_err(anyhow::Error::from)?;
             if head.is_some() {
                 key = table;

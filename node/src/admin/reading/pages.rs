@@ -85,8 +85,8 @@ pub struct Page {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Line {
     text: String,
-    /// Confidence of the recognition, from 0 to 1.
-    confidence: f32,
+    /// Confidence of the recognition, from 0 to 1; null where whoever read the line has none.
+    confidence: Option<f32>,
     /// Corners of its outline, each as x and y.
     #[schema(value_type = Vec<Vec<i32>>)]
     polygon: Vec<[i32; 2]>,

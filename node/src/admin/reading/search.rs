@@ -190,7 +190,7 @@ mod tests {
             polygon: Vec::new(),
             text: text.to_owned(),
             encoding: "unicode".to_owned(),
-            confidence: 1.0,
+            confidence: Some(1.0),
             segments: Vec::new(),
         };
         let page = |lines: Vec<LineDocument>| PageDocument {

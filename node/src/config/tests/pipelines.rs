@@ -80,8 +80,8 @@ fn a_pipeline_that_cannot_run_is_refused_with_its_place() {
     );
 }
 
-const CLEANED: &str = "[service.llm]\nmax_in_flight = 7\nrate = 2\n[stage.clean]\nservice = \"llm\"\nmax_retries = 5\n\
-    [pipeline.cleaned]\nstages = [\"line_detection\", \"clean\", \"line_extraction\"]\n";
+const CLEANED: &str = "[service.llm]\nmax_in_flight = 7\nrate = 2\n[stage.proofread]\nservice = \"llm\"\nmax_retries = 5\n\
+    [pipeline.cleaned]\nstages = [\"line_detection\", \"proofread\", \"line_extraction\"]\n";
 
 /// Rows: 84, 222, 223.
 #[test]
@@ -93,44 +93,44 @@ fn a_service_does_a_stage_of_a_pipeline() {
         .unwrap();
     assert_eq!(
         stages_of(&loaded, "cleaned"),
-        ["line_detection", "clean", "line_extraction"]
+        ["line_detection", "proofread", "line_extraction"]
     );
-    let (stage, service) = (&loaded.config.stage["clean"], &loaded.config.service["llm"]);
+    let (stage, service) = (&loaded.config.stage["proofread"], &loaded.config.service["llm"]);
     assert_eq!(
         (stage.limits().max_retries, stage.stuck_timeout.as_secs()),
         (5, 600)
     );
-    assert_eq!((service.max_in_flight, service.rate().unwrap().get()), (7, 2));
+    assert_eq!((service.in_flight(), service.rate().unwrap().get()), (7, 2));
     assert_eq!(service.url, "https://llm.example");
     for (flag, problem) in [
         (
-            "stage.clean.service=lm",
-            "--set: stage.clean.service: must name a service; there are: llm",
+            "stage.proofread.service=lm",
+            "--set: stage.proofread.service: must name a service; there are: llm",
         ),
         (
             "stage.ocr.service=llm",
             "--set: stage.ocr.service: ocr is a stage of this program",
         ),
         (
-            "stage.clean.next=x",
-            "--set: stage.clean.next: is for stages of entities",
+            "stage.proofread.next=x",
+            "--set: stage.proofread.next: is for stages of entities",
         ),
         (
-            "stage.clean.retries=1",
-            "--set: stage.clean.retries: there is no such key; did you mean stage.clean.max_retries?",
+            "stage.proofread.retries=1",
+            "--set: stage.proofread.retries: there is no such key; did you mean stage.proofread.max_retries?",
         ),
         ("stage.Clean.service=llm", "--set: stage.Clean.service: \"Clean\""),
         (
-            "stage.clean.body={{ a",
-            "--set: stage.clean.body: the template of the body",
+            "stage.proofread.body={{ a",
+            "--set: stage.proofread.body: the template of the body",
         ),
         (
             "service.llm.max_in_flight=0",
             "--set: service.llm.max_in_flight: must be 1 or more",
         ),
         (
-            "pipeline.cleaned.stages=clen",
-            "--set: pipeline.cleaned.stages: there is no stage clen (did you mean clean?)",
+            "pipeline.cleaned.stages=profread",
+            "--set: pipeline.cleaned.stages: there is no stage profread (did you mean proofread?)",
         ),
     ] {
         let found = problems(Some(&file), &[], &[flag]);
@@ -143,7 +143,7 @@ fn a_service_does_a_stage_of_a_pipeline() {
     assert!(
         queued
             .iter()
-            .any(|found| found.contains("stage.clean.service: services get their work")),
+            .any(|found| found.contains("stage.proofread.service: services get their work")),
         "{queued:?}"
     );
 }

@@ -22,7 +22,7 @@ export async function reader(place, job, volume, number) {
   const wanted = new URLSearchParams(location.hash.split("?")[1] ?? "").get("line");
 
   const lines = page.lines.map((line, index) => h("li", { tabindex: 0, onclick: () => choose(index), onfocus: () => choose(index) },
-    h("span", { lang: page.language, class: line.confidence < UNSURE ? "unsure" : undefined }, line.text),
+    h("span", { lang: page.language, class: line.confidence !== null && line.confidence < UNSURE ? "unsure" : undefined }, line.text),
     h("small", { title: "confidence" }, percent(line.confidence, 0))));
   const address = (query) => `/api/v1${path}/pages/${at + 1}/image?${query}`;
   const pictureOf = (width) => Math.min(WIDTHS.find((known) => known >= width) ?? WIDTHS.at(-1), page.width || WIDTHS[0]);

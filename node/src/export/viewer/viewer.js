@@ -10,7 +10,9 @@ let current = 0, line = -1, query = "", drawn;
 
 // Low confidence matters more than the difference between good and very good.
 const LOWEST = 0.4;
-const colour = (confidence, alpha = 1) => `hsl(${Math.round(120 * Math.max(0, Math.min(1, (confidence - LOWEST) / (1 - LOWEST))))} 65% 45% / ${alpha})`;
+const colour = (confidence, alpha = 1) => confidence === null ? `hsl(0 0% 60% / ${alpha})` : `hsl(${Math.round(120 * Math.max(0, Math.min(1, (confidence - LOWEST) / (1 - LOWEST))))} 65% 45% / ${alpha})`;
+// Some services give none.
+const surety = (confidence) => (confidence === null ? "no confidence" : `confidence ${confidence.toFixed(3)}`);
 by("scale").style.background = `linear-gradient(90deg, ${[LOWEST, (1 + LOWEST) / 2, 1].map((confidence) => colour(confidence))})`;
 
 volume.pages.forEach((page, index) => pages.add(new Option(`${index + 1} / ${volume.pages.length}  ${page.source}`, index)));
@@ -35,8 +37,9 @@ function show(index, selected = -1) {
   text.scrollTop = 0;
   line = -1;
   if (selected >= 0) select(selected);
-  const mean = page.lines.reduce((sum, entry) => sum + entry.confidence, 0) / (page.lines.length || 1);
-  by("status").textContent = page.lines.length ? `${page.lines.length} lines, mean confidence ${mean.toFixed(3)}` : page.error ? "not read" : "no lines";
+  const known = page.lines.map((entry) => entry.confidence).filter((confidence) => confidence !== null);
+  const mean = known.length ? known.reduce((sum, confidence) => sum + confidence, 0) / known.length : null;
+  by("status").textContent = page.lines.length ? `${page.lines.length} lines, ${mean === null ? "" : "mean "}${surety(mean)}` : page.error ? "not read" : "no lines";
 }
 
 function pictureOf(page) {
@@ -46,7 +49,7 @@ function pictureOf(page) {
 }
 
 function about(entry, number) {
-  return `line ${number + 1}, confidence ${entry.confidence.toFixed(3)}`;
+  return `line ${number + 1}, ${surety(entry.confidence)}`;
 }
 
 function written(entry, number) {
@@ -60,13 +63,13 @@ function written(entry, number) {
 const segments = (entry) => (entry.segments.length ? entry.segments : [[entry.text, entry.confidence]]);
 
 function shaded([part, confidence]) {
-  const span = h("span", { title: confidence.toFixed(3) }, part);
-  span.style.setProperty("--shade", confidence < 0.9 ? colour(confidence, 0.3) : "transparent");
+  const span = h("span", { title: surety(confidence) }, part);
+  span.style.setProperty("--shade", confidence !== null && confidence < 0.9 ? colour(confidence, 0.3) : "transparent");
   return span;
 }
 
 function boxed([part, confidence, box]) {
-  return wordBox(box, `${part.trim()}, confidence ${confidence.toFixed(3)}`, `--line: ${colour(confidence)}`);
+  return wordBox(box, `${part.trim()}, ${surety(confidence)}`, `--line: ${colour(confidence)}`);
 }
 
 function select(number, isSeen) {

@@ -37,9 +37,9 @@ pub struct Create {
     /// and `docs/stages.md` lists them.
     #[arg(long, visible_alias = "op", value_name = "NAME", default_value = OCR)]
     pipeline: String,
-    /// Read with this model, and only on nodes that have loaded it: NAME of one that reads lines, or STAGE=NAME; short for
-    /// job.models. May be repeated.
-    #[arg(long, value_name = "MODEL")]
+    /// Read with this model, and only on nodes that have loaded it: NAME of one that reads lines, or of a service that reads pages in its
+    /// place, or STAGE=NAME; short for job.models. May be repeated.
+    #[arg(long, visible_alias = "engine", value_name = "MODEL")]
     model: Vec<String>,
     /// Jobs of a higher priority go first; short for job.priority.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]

@@ -1,0 +1,69 @@
+//! Language models that see a page.
+
+use bytes::Bytes;
+use parkhang_answers::chat::{ChatAnswer, Sampling, page_body, text_body};
+use parkhang_service::ChatClient;
+use serde_json::Value;
+
+use super::error::Failure;
+use super::pace::Pace;
+
+/// Temperatures at which a page is asked for again whose answer repeats itself or was cut off.
+const WARMER: [f64; 2] = [0.4, 0.8];
+
+#[derive(Debug)]
+pub(super) struct ChatEngine {
+    pub(super) client: ChatClient,
+    pub(super) pace: Pace,
+}
+
+impl ChatEngine {
+    pub(super) async fn read(
+        &self,
+        model: &str,
+        prompt: &str,
+        png: &Bytes,
+        sampling: Sampling,
+        most_repetition: f64,
+    ) -> Result<Value, Failure> {
+        let warmer = WARMER.into_iter().filter(|warmer| *warmer > sampling.temperature);
+        let mut temperatures = std::iter::once(sampling.temperature).chain(warmer).peekable();
+        loop {
+            let temperature = temperatures.next().unwrap_or(sampling.temperature);
+            let body = page_body(
+                model,
+                prompt,
+                png,
+                Sampling {
+                    temperature,
+                    ..sampling
+                },
+            );
+            let answer = self.pace.ask(|| self.client.complete(&body)).await;
+            let answer = answer.map_err(Failure::Service)?;
+            match ChatAnswer::of(&answer).and_then(|read| read.checked(most_repetition)) {
+                Ok(_) => return Ok(answer),
+                Err(error) if error.may_differ() && temperatures.peek().is_some() => {}
+                Err(error) => return Err(Failure::Answer(error, Box::new(answer))),
+            }
+        }
+    }
+
+    /// Asks for the correction of a text. One that repeats itself is none, as the text may do so.
+    pub(super) async fn correct(
+        &self,
+        model: &str,
+        prompt: &str,
+        text: &str,
+        sampling: Sampling,
+    ) -> Result<String, Failure> {
+        let body = text_body(model, prompt, text, sampling);
+        let answer = self.pace.ask(|| self.client.complete(&body)).await;
+        let answer = answer.map_err(Failure::Service)?;
+        let read = ChatAnswer::of(&answer).and_then(|read| read.checked(f64::INFINITY));
+        match read {
+            Ok(read) => Ok(read.text),
+            Err(error) => Err(Failure::Answer(error, Box::new(answer))),
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! Engines: services of others that read a page while a request waits, Google Vision and language models that see.
+//!
+//! An engine takes the picture of a page and gives the answer of its service, tried again where that may help: after a wait where the
+//! service is busy, at a higher temperature where a language model repeats itself, alone where a page failed among others. A call holds no
+//! thread. The failure of a page is told from that of the service, which would meet every page. The room knows neither stages nor tables.
+
+mod chat;
+mod error;
+mod pace;
+mod page;
+mod picture;
+mod vision;
+
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use parkhang_answers::chat::{Sampling, served_models, server_version};
+use parkhang_answers::clean::INSTRUCTION;
+use parkhang_answers::picture_size::PictureBounds;
+use parkhang_answers::vision::Feature;
+use parkhang_service::{Bounds, ChatClient, Credential, InvalidService, Transport, VisionClient};
+use parkhang_store::artifact::{Digest, ModelRef, ServiceRef};
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+use tracing::warn;
+
+use self::chat::ChatEngine;
+use self::pace::Pace;
+use self::vision::VisionEngine;
+
+pub use error::EngineError;
+pub use page::{EngineLine, EngineWord, PageText};
+
+/// Settings of an engine.
+#[derive(Debug, Clone)]
+pub struct EngineSettings {
+    /// Name of the service in the configuration.
+    pub name: String,
+    pub url: String,
+    pub credential: Option<Credential>,
+    /// Longest time for one exchange.
+    pub timeout: Duration,
+    /// Largest answer about one page, in bytes.
+    pub max_body: usize,
+    /// Requests under way at once.
+    pub in_flight: usize,
+    /// Wait before a request is tried again, which doubles with each try.
+    pub backoff: Duration,
+    pub reading: Reading,
+}
+
+/// Protocol of an engine, with what decides about its readings.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Reading {
+    Vision {
+        feature: Feature,
+        /// Pages in one request.
+        pages: usize,
+    },
+    Chat {
+        model: String,
+        /// Text behind the picture; empty is none.
+        prompt: String,
+        sampling: Sampling,
+        picture: PictureBounds,
+        /// Share of a text that may repeat itself.
+        most_repetition: f64,
+        /// Share of a line that a correction may change.
+        most_change: f32,
+    },
+}
+
+impl Reading {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Vision { .. } => "google_vision",
+            Self::Chat { .. } => "openai",
+        }
+    }
+
+    fn model(&self) -> &str {
+        match self {
+            Self::Vision { feature, .. } => &feature.model,
+            Self::Chat { model, .. } => model,
+        }
+    }
+
+    /// Digest of all that decides about readings; not of the place, as a server may move.
+    fn digest(&self) -> Digest {
+        let decisive = match self {
+            Self::Vision { feature, .. } => json!([self.kind(), feature.model, feature.languages]),
+            Self::Chat {
+                model,
+                prompt,
+                sampling,
+                picture,
+                most_repetition,
+                // Decides about corrections alone, whose stage knows it.
+                most_change: _,
+            } => json!([
+                self.kind(),
+                model,
+                prompt,
+                [
+                    sampling.temperature,
+                    f64::from(sampling.max_tokens),
+                    sampling.repetition_penalty
+                ],
+                [u64::from(picture.side), picture.pixels],
+                most_repetition,
+            ]),
+        };
+        Digest::of(decisive.to_string().as_bytes())
+    }
+}
+
+/// Engine of a node. Clones are the same one.
+#[derive(Debug, Clone)]
+pub struct Engine(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    model: ModelRef,
+    reading: Reading,
+    protocol: Protocol,
+    served: OnceCell<ServiceRef>,
+}
+
+#[derive(Debug)]
+enum Protocol {
+    Vision(Arc<VisionEngine>),
+    Chat(ChatEngine),
+}
+
+impl Engine {
+    /// Makes an engine; nothing is sent.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidService`] if the settings name no service.
+    pub fn new(settings: EngineSettings, transport: Transport) -> Result<Self, InvalidService> {
+        let bounds = Bounds {
+            time: settings.timeout,
+            body: settings.max_body,
+        };
+        let EngineSettings {
+            name,
+            url,
+            credential,
+            reading,
+            ..
+        } = settings;
+        let pace = Pace::new(settings.in_flight, settings.backoff);
+        let protocol = match &reading {
+            Reading::Vision { feature, pages } => {
+                let client = VisionClient::new(&url, credential, bounds, transport)?;
+                Protocol::Vision(Arc::new(VisionEngine::new(client, feature.clone(), *pages, pace)))
+            }
+            Reading::Chat { .. } => {
+                let client = ChatClient::new(&url, credential, bounds, transport)?;
+                Protocol::Chat(ChatEngine { client, pace })
+            }
+        };
+        let digest = reading.digest();
+        Ok(Self(Arc::new(Inner {
+            model: ModelRef { name, digest },
+            reading,
+            protocol,
+            served: OnceCell::new(),
+        })))
+    }
+
+    /// The engine under the name of its service, with a digest of all that decides about its readings.
+    pub fn model(&self) -> &ModelRef {
+        &self.0.model
+    }
+
+    /// True if its answers have places of their own for lines.
+    pub fn has_places(&self) -> bool {
+        matches!(self.0.protocol, Protocol::Vision(_))
+    }
+
+    /// The picture that is sent of a page. Computes.
+    ///
+    /// # Errors
+    ///
+    /// With the reason for which there is none.
+    pub fn picture(&self, jpeg: &Bytes) -> Result<Bytes, String> {
+        match &self.0.reading {
+            Reading::Vision { .. } => picture::within_limits(jpeg),
+            Reading::Chat { picture, .. } => picture::png(jpeg, *picture),
+        }
+    }
+
+    /// Asks for the text of a picture, and waits for the answer.
+    ///
+    /// # Errors
+    ///
+    /// [`EngineError`] if there is none.
+    pub async fn read(&self, picture: &Bytes) -> Result<Value, EngineError> {
+        let service = || self.0.model.name.clone();
+        let read = match (&self.0.protocol, &self.0.reading) {
+            (Protocol::Vision(engine), _) => engine.read(picture).await,
+            (
+                Protocol::Chat(engine),
+                Reading::Chat {
+                    model,
+                    prompt,
+                    sampling,
+                    most_repetition,
+                    ..
+                },
+            ) => {
+                engine
+                    .read(model, prompt, picture, *sampling, *most_repetition)
+                    .await
+            }
+            // The protocol is made of the reading.
+            (Protocol::Chat(_), Reading::Vision { .. }) => return Err(EngineError::no_text(service())),
+        };
+        read.map_err(|failure| failure.of(service()))
+    }
+
+    /// Share of a line that its corrections may change; `None` for a service that is not asked about texts.
+    pub fn most_change(&self) -> Option<f32> {
+        match self.0.reading {
+            Reading::Chat { most_change, .. } => Some(most_change),
+            Reading::Vision { .. } => None,
+        }
+    }
+
+    /// Asks for the correction of a text, and waits for it.
+    ///
+    /// # Errors
+    ///
+    /// [`EngineError`] if there is none.
+    pub async fn correct(&self, text: &str) -> Result<String, EngineError> {
+        let service = || self.0.model.name.clone();
+        let (
+            Protocol::Chat(engine),
+            Reading::Chat {
+                model,
+                prompt,
+                sampling,
+                ..
+            },
+        ) = (&self.0.protocol, &self.0.reading)
+        else {
+            return Err(EngineError::no_text(service()));
+        };
+        let prompt = if prompt.is_empty() { INSTRUCTION } else { prompt };
+        let corrected = engine.correct(model, prompt, text, *sampling).await;
+        corrected.map_err(|failure| failure.of(service()))
+    }
+
+    /// The text of an answer.
+    ///
+    /// # Errors
+    ///
+    /// [`EngineError`] if it holds none.
+    pub fn text(&self, answer: &Value) -> Result<PageText, EngineError> {
+        let text = match &self.0.reading {
+            Reading::Vision { .. } => Ok(page::of_vision(answer)),
+            Reading::Chat { most_repetition, .. } => page::of_chat(answer, *most_repetition),
+        };
+        text.map_err(|failure| failure.of(self.0.model.name.clone()))
+    }
+
+    /// The service as it tells of itself, once it has answered; without what it does not tell if it cannot be asked now.
+    pub async fn served(&self) -> ServiceRef {
+        let about = || ServiceRef {
+            name: self.0.model.name.clone(),
+            kind: self.0.reading.kind().to_owned(),
+            model: self.0.reading.model().to_owned(),
+            served_models: Vec::new(),
+            version: None,
+        };
+        let Protocol::Chat(engine) = &self.0.protocol else {
+            return about();
+        };
+        let asked = self.0.served.get_or_try_init(|| async {
+            let models = engine.client.models().await?;
+            // Only vLLM tells.
+            let version = engine.client.version().await.ok();
+            Ok::<_, parkhang_service::ServiceError>(ServiceRef {
+                served_models: served_models(&models),
+                version: version.as_ref().and_then(server_version),
+                ..about()
+            })
+        });
+        match asked.await {
+            Ok(served) => served.clone(),
+            Err(error) => {
+                warn!(service = self.0.model.name, %error, "the service does not tell which models it has");
+                about()
+            }
+        }
+    }
+}

@@ -1,0 +1,276 @@
+use std::time::Duration;
+
+use futures::future::join_all;
+use parkhang_core::domain::ErrorCategory;
+use serde_json::json;
+
+use super::testing::{Said, Scripted};
+use super::*;
+
+fn settings(url: &str, reading: Reading) -> EngineSettings {
+    EngineSettings {
+        name: "reader".to_owned(),
+        url: url.to_owned(),
+        credential: None,
+        timeout: Duration::from_secs(20),
+        max_body: 100_000,
+        in_flight: 1,
+        backoff: Duration::from_millis(1),
+        reading,
+    }
+}
+
+fn chat(server: &Scripted) -> Engine {
+    let reading = Reading::Chat {
+        model: "qwen".to_owned(),
+        prompt: String::new(),
+        sampling: Sampling::of_archive(),
+        picture: PictureBounds::of_archive(),
+        most_repetition: 0.5,
+        most_change: 0.2,
+    };
+    Engine::new(
+        settings(&format!("{}/v1", server.url), reading),
+        Transport::new().unwrap(),
+    )
+    .unwrap()
+}
+
+fn vision(server: &Scripted) -> Engine {
+    let feature = Feature {
+        model: "builtin/weekly".to_owned(),
+        languages: Vec::new(),
+    };
+    let reading = Reading::Vision { feature, pages: 8 };
+    Engine::new(settings(&server.url, reading), Transport::new().unwrap()).unwrap()
+}
+
+fn completion(text: &str, finish: &str) -> Said {
+    let body = json!({
+        "id": "chatcmpl-1", "object": "chat.completion", "model": "qwen",
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": finish}],
+    });
+    (200, body.to_string())
+}
+
+fn picture(name: &str) -> Bytes {
+    Bytes::copy_from_slice(name.as_bytes())
+}
+
+/// Rows: 84, 200.
+#[tokio::test]
+async fn a_page_that_repeats_itself_is_asked_for_again_warmer() {
+    let server = Scripted::saying([
+        completion(&"ན་མོ་".repeat(100), "length"),
+        completion("བོད།", "stop"),
+    ])
+    .await;
+    let engine = chat(&server);
+    let answer = engine.read(&picture("a")).await.unwrap();
+    assert_eq!(engine.text(&answer), Ok(PageText::Plain("བོད།".to_owned())));
+    let temperatures: Vec<f64> = server
+        .asked()
+        .iter()
+        .filter_map(|body| body["temperature"].as_f64())
+        .collect();
+    assert_eq!(temperatures, [0.0, 0.4]);
+
+    let looping = Scripted::saying([completion(&"ན་མོ་".repeat(100), "length")]).await;
+    let error = chat(&looping).read(&picture("a")).await.unwrap_err();
+    assert_eq!(looping.asked().len(), 3);
+    let EngineError::Page {
+        category,
+        answer: Some(answer),
+        reason,
+        ..
+    } = error
+    else {
+        panic!("{error:?}");
+    };
+    assert_eq!(category, ErrorCategory::Input);
+    assert!(
+        reason.contains("repeats itself") && answer.to_string().contains("ན་མོ་"),
+        "{reason}"
+    );
+}
+
+/// Rows: 84.
+#[tokio::test]
+async fn a_refusal_is_asked_for_once_and_its_text_is_kept() {
+    let server = Scripted::saying([completion("I'm sorry, I cannot transcribe this image.", "stop")]).await;
+    let error = chat(&server).read(&picture("a")).await.unwrap_err();
+    assert_eq!(server.asked().len(), 1);
+    let shown = "service reader: the model refused: I'm sorry, I cannot transcribe this image.";
+    assert_eq!(error.to_string(), shown);
+}
+
+/// Rows: 84.
+#[tokio::test]
+async fn a_text_is_corrected_by_the_instruction_of_the_service_or_ours() {
+    let server = Scripted::saying([
+        completion("1\tབོད།", "stop"),
+        completion("I cannot do that.", "stop"),
+    ])
+    .await;
+    let engine = chat(&server);
+    assert_eq!(engine.correct("1\tབོད").await.unwrap(), "1\tབོད།");
+    let messages = &server.asked()[0]["messages"];
+    assert_eq!(messages[0], json!({"role": "system", "content": INSTRUCTION}));
+    assert_eq!(messages[1]["content"], "1\tབོད");
+    assert!(engine.correct("1\tབོད").await.is_err());
+}
+
+/// Rows: 235.
+#[tokio::test]
+async fn a_service_that_is_busy_is_waited_for_and_one_that_stays_so_is_away() {
+    let busy = || (429, "{\"error\": {\"message\": \"slow down\"}}".to_owned());
+    let broken = || (200, "{\"choices\": [".to_owned());
+    let server = Scripted::saying([busy(), (503, String::new()), broken(), completion("ཀ", "stop")]).await;
+    chat(&server).read(&picture("a")).await.unwrap();
+    assert_eq!(server.asked().len(), 4);
+    let away = |error: EngineError| match error {
+        EngineError::Away { category, .. } => category,
+        other => panic!("{other:?}"),
+    };
+    let server = Scripted::saying([busy()]).await;
+    let error = chat(&server).read(&picture("a")).await.unwrap_err();
+    assert_eq!((away(error), server.asked().len()), (ErrorCategory::Network, 5));
+    let shut = Scripted::saying([(401, String::new())]).await;
+    let error = chat(&shut).read(&picture("a")).await.unwrap_err();
+    assert_eq!((away(error), shut.asked().len()), (ErrorCategory::Config, 1));
+    let too_long =
+        Scripted::saying([(400, "{\"error\": \"the picture has too many tokens\"}".to_owned())]).await;
+    let error = chat(&too_long).read(&picture("a")).await.unwrap_err();
+    assert!(
+        matches!(
+            error,
+            EngineError::Page {
+                category: ErrorCategory::Input,
+                ..
+            }
+        ),
+        "{error:?}"
+    );
+}
+
+/// Rows: 200.
+#[tokio::test]
+async fn a_server_is_asked_once_for_its_models_and_its_version() {
+    let server = Scripted::by(|path, _| match path {
+        "/v1/models" => (
+            200,
+            json!({"object": "list", "data": [{"id": "qwen"}, {"id": "other"}]}).to_string(),
+        ),
+        "/version" => (200, json!({"version": "0.20.2"}).to_string()),
+        _ => (404, String::new()),
+    })
+    .await;
+    let engine = chat(&server);
+    let served = engine.served().await;
+    assert_eq!((served.kind.as_str(), served.model.as_str()), ("openai", "qwen"));
+    assert_eq!(
+        (served.served_models.len(), served.version.as_deref()),
+        (2, Some("0.20.2"))
+    );
+    engine.served().await;
+    assert_eq!(server.asked().len(), 2);
+    let silent = Scripted::saying([(500, String::new())]).await;
+    assert_eq!(chat(&silent).served().await.version, None);
+}
+
+/// Response of a page whose text is what its picture says.
+fn seen(content: &Value) -> Value {
+    json!({"fullTextAnnotation": {"text": content, "pages": [{"blocks": []}]}})
+}
+
+/// Rows: 84.
+#[tokio::test]
+async fn pages_share_a_request_and_one_that_failed_is_asked_for_alone() {
+    let mut failures = 2;
+    let server = Scripted::by(move |_, body| {
+        let respond = |request: &Value| {
+            let content = &request["image"]["content"];
+            // "YmFk" and "bG9zdA==" are "bad" and "lost".
+            match content.as_str().unwrap() {
+                "YmFk" => json!({"error": {"code": 3, "message": "Bad image data."}}),
+                "bG9zdA==" if failures > 0 => {
+                    failures -= 1;
+                    json!({"error": {"code": 14, "message": "unavailable"}})
+                }
+                _ => seen(content),
+            }
+        };
+        let responses: Vec<Value> = body["requests"].as_array().unwrap().iter().map(respond).collect();
+        (200, json!({ "responses": responses }).to_string())
+    })
+    .await;
+    let engine = vision(&server);
+    let pages: Vec<Bytes> = ["one", "bad", "lost", "two"].into_iter().map(picture).collect();
+    let read = join_all(pages.iter().map(|page| engine.read(page))).await;
+    assert!(read[0].is_ok() && read[2].is_ok() && read[3].is_ok(), "{read:?}");
+    let error = read[1].clone().unwrap_err().to_string();
+    assert_eq!(error, "service reader: error 3 of Google Vision: Bad image data.");
+    let sizes: Vec<usize> = server
+        .asked()
+        .iter()
+        .map(|body| body["requests"].as_array().unwrap().len())
+        .collect();
+    assert_eq!(
+        (sizes.iter().sum::<usize>(), sizes.iter().max()),
+        (6, sizes.first()),
+        "{sizes:?}"
+    );
+    assert!(sizes[1..].iter().all(|size| *size == 1), "{sizes:?}");
+}
+
+/// Rows: 84.
+#[tokio::test]
+async fn a_request_that_one_page_spoils_is_not_the_end_of_the_others() {
+    let server = Scripted::by(|_, body| match body.to_string().contains("YmFk") {
+        true => (
+            400,
+            "{\"error\": {\"code\": 400, \"status\": \"INVALID_ARGUMENT\"}}".to_owned(),
+        ),
+        false => {
+            let requests = body["requests"].as_array().unwrap();
+            let responses: Vec<Value> = requests
+                .iter()
+                .map(|request| seen(&request["image"]["content"]))
+                .collect();
+            (200, json!({ "responses": responses }).to_string())
+        }
+    })
+    .await;
+    let engine = vision(&server);
+    let pages: Vec<Bytes> = ["one", "bad", "two"].into_iter().map(picture).collect();
+    let read = join_all(pages.iter().map(|page| engine.read(page))).await;
+    assert!(read[0].is_ok() && read[2].is_ok(), "{read:?}");
+    assert!(
+        matches!(
+            read[1],
+            Err(EngineError::Page {
+                category: ErrorCategory::Input,
+                ..
+            })
+        ),
+        "{read:?}"
+    );
+}
+
+#[test]
+fn what_decides_about_readings_is_in_the_digest_of_the_engine() {
+    let vision = |model: &str| Reading::Vision {
+        feature: Feature {
+            model: model.to_owned(),
+            languages: Vec::new(),
+        },
+        pages: 4,
+    };
+    let digest = |reading: Reading, url: &str| {
+        let engine = Engine::new(settings(url, reading), Transport::new().unwrap());
+        engine.unwrap().model().digest
+    };
+    let one = digest(vision("builtin/weekly"), "http://a");
+    assert_eq!(one, digest(vision("builtin/weekly"), "http://b"));
+    assert_ne!(one, digest(vision("builtin/stable"), "http://a"));
+}
