@@ -86,7 +86,7 @@ mod tests {
             polygon: Vec::new(),
             text: text.into(),
             encoding: encoding.into(),
-            confidence: 1.0,
+            confidence: Some(1.0),
             segments: Vec::new(),
         }])
     }
