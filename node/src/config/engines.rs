@@ -54,7 +54,7 @@ impl ConfiguredService {
             }),
             timeout: self.timeout,
             max_body: self.max_body(),
-            in_flight: self.in_flight() as usize,
+            in_flight: self.max_in_flight as usize,
             backoff: BACKOFF,
             reading,
         })
@@ -70,7 +70,7 @@ impl ConfiguredService {
 
 /// Tells the keys of a service with the faults of their values.
 pub fn faults_of_service(service: &ConfiguredService, mut fault: impl FnMut(&str, String)) {
-    if service.max_in_flight == Some(0) {
+    if service.max_in_flight == 0 {
         fault("max_in_flight", "must be 1 or more".to_owned());
     }
     if service.kind == ServiceKind::Jobs {

@@ -61,8 +61,7 @@ pub struct ConfiguredService {
     pub timeout: Duration,
     pub max_body: ByteSize,
     /// Jobs of stages of pipelines, or requests for pages, that it may have at once.
-    #[serde(with = "optional")]
-    pub max_in_flight: Option<u32>,
+    pub max_in_flight: u32,
     /// Most submits in a second; 0 is no limit.
     pub rate: u32,
     /// True if it tells of the end of its jobs by itself.
@@ -110,7 +109,7 @@ impl Default for ConfiguredService {
             token_file: None,
             timeout: usual.timeout,
             max_body: ByteSize(usual.max_body as u64),
-            max_in_flight: None,
+            max_in_flight: 100,
             rate: 0,
             webhook: false,
             submit_path: paths.submit,
@@ -156,14 +155,6 @@ impl ConfiguredService {
             timeout: self.timeout,
             max_body: self.max_body(),
         }
-    }
-
-    /// Jobs or requests that it may have at once.
-    pub fn in_flight(&self) -> u32 {
-        self.max_in_flight.unwrap_or(match self.kind {
-            ServiceKind::Jobs => 100,
-            ServiceKind::OpenAi | ServiceKind::GoogleVision => 16,
-        })
     }
 
     /// Most submits in a second, where there is a limit.

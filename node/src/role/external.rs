@@ -42,7 +42,7 @@ pub fn open(
     let bounds: BTreeMap<String, ServiceBounds> = services
         .map(|(name, service)| {
             let bounds = ServiceBounds {
-                max_in_flight: service.in_flight() as usize,
+                max_in_flight: service.max_in_flight as usize,
                 rate: service.rate(),
             };
             (name.clone(), bounds)

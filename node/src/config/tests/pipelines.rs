@@ -100,7 +100,7 @@ fn a_service_does_a_stage_of_a_pipeline() {
         (stage.limits().max_retries, stage.stuck_timeout.as_secs()),
         (5, 600)
     );
-    assert_eq!((service.in_flight(), service.rate().unwrap().get()), (7, 2));
+    assert_eq!((service.max_in_flight, service.rate().unwrap().get()), (7, 2));
     assert_eq!(service.url, "https://llm.example");
     for (flag, problem) in [
         (
