@@ -48,7 +48,7 @@ use self::problem::{Origin, Problem, Problems};
 use self::secrets::Secrets;
 
 pub use self::check::beside;
-pub use self::entities::ConfiguredEntity;
+pub use self::entities::{ConfiguredEntity, ServiceKind};
 pub use self::intake::IntakeQueue;
 pub use self::scaling::{Bounds, Launched, LauncherKind};
 pub use self::secrets::check_private;
