@@ -2,9 +2,11 @@
 
 use bytes::Bytes;
 use parkhang_answers::chat::{ChatAnswer, Sampling, page_body, text_body};
+use parkhang_answers::clean::INSTRUCTION;
 use parkhang_service::ChatClient;
 use serde_json::Value;
 
+use super::ChatReading;
 use super::error::Failure;
 use super::pace::Pace;
 
@@ -14,18 +16,19 @@ const WARMER: [f64; 2] = [0.4, 0.8];
 #[derive(Debug)]
 pub(super) struct ChatEngine {
     pub(super) client: ChatClient,
+    pub(super) reading: ChatReading,
     pub(super) pace: Pace,
 }
 
 impl ChatEngine {
-    pub(super) async fn read(
-        &self,
-        model: &str,
-        prompt: &str,
-        png: &Bytes,
-        sampling: Sampling,
-        most_repetition: f64,
-    ) -> Result<Value, Failure> {
+    pub(super) async fn read(&self, png: &Bytes) -> Result<Value, Failure> {
+        let ChatReading {
+            model,
+            prompt,
+            sampling,
+            most_repetition,
+            ..
+        } = &self.reading;
         let warmer = WARMER.into_iter().filter(|warmer| *warmer > sampling.temperature);
         let mut temperatures = std::iter::once(sampling.temperature).chain(warmer).peekable();
         loop {
@@ -36,12 +39,11 @@ impl ChatEngine {
                 png,
                 Sampling {
                     temperature,
-                    ..sampling
+                    ..*sampling
                 },
             );
-            let answer = self.pace.ask(|| self.client.complete(&body)).await;
-            let answer = answer.map_err(Failure::Service)?;
-            match ChatAnswer::of(&answer).and_then(|read| read.checked(most_repetition)) {
+            let answer = self.ask(&body).await?;
+            match ChatAnswer::of(&answer).and_then(|read| read.checked(*most_repetition)) {
                 Ok(_) => return Ok(answer),
                 Err(error) if error.may_differ() && temperatures.peek().is_some() => {}
                 Err(error) => return Err(Failure::Answer(error, Box::new(answer))),
@@ -49,21 +51,25 @@ impl ChatEngine {
         }
     }
 
-    /// Asks for the correction of a text. One that repeats itself is none, as the text may do so.
-    pub(super) async fn correct(
-        &self,
-        model: &str,
-        prompt: &str,
-        text: &str,
-        sampling: Sampling,
-    ) -> Result<String, Failure> {
-        let body = text_body(model, prompt, text, sampling);
-        let answer = self.pace.ask(|| self.client.complete(&body)).await;
-        let answer = answer.map_err(Failure::Service)?;
+    /// Asks for the correction of a text. One that repeats itself is one too, as the text may do so.
+    pub(super) async fn correct(&self, text: &str) -> Result<String, Failure> {
+        let ChatReading {
+            model,
+            prompt,
+            sampling,
+            ..
+        } = &self.reading;
+        let prompt = if prompt.is_empty() { INSTRUCTION } else { prompt };
+        let answer = self.ask(&text_body(model, prompt, text, *sampling)).await?;
         let read = ChatAnswer::of(&answer).and_then(|read| read.checked(f64::INFINITY));
         match read {
             Ok(read) => Ok(read.text),
             Err(error) => Err(Failure::Answer(error, Box::new(answer))),
         }
+    }
+
+    async fn ask(&self, body: &Value) -> Result<Value, Failure> {
+        let answer = self.pace.ask(|| self.client.complete(body)).await;
+        answer.map_err(Failure::Service)
     }
 }

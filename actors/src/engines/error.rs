@@ -69,12 +69,6 @@ impl Failure {
     }
 }
 
-impl EngineError {
-    pub(super) fn no_text(service: String) -> Self {
-        page(service, ChatError::Empty.to_string(), ErrorCategory::Input, None)
-    }
-}
-
 fn page(service: String, reason: String, category: ErrorCategory, answer: Option<Box<Value>>) -> EngineError {
     EngineError::Page {
         service,

@@ -21,7 +21,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use parkhang_answers::chat::{Sampling, served_models, server_version};
-use parkhang_answers::clean::INSTRUCTION;
 use parkhang_answers::picture_size::PictureBounds;
 use parkhang_answers::vision::Feature;
 use parkhang_service::{Bounds, ChatClient, Credential, InvalidService, Transport, VisionClient};
@@ -58,62 +57,49 @@ pub struct EngineSettings {
 /// Protocol of an engine, with what decides about its readings.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reading {
-    Vision {
-        feature: Feature,
-        /// Pages in one request.
-        pages: usize,
-    },
-    Chat {
-        model: String,
-        /// Text behind the picture; empty is none.
-        prompt: String,
-        sampling: Sampling,
-        picture: PictureBounds,
-        /// Share of a text that may repeat itself.
-        most_repetition: f64,
-        /// Share of a line that a correction may change.
-        most_change: f32,
-    },
+    Vision(VisionReading),
+    Chat(ChatReading),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct VisionReading {
+    pub feature: Feature,
+    /// Pages in one request.
+    pub pages: usize,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChatReading {
+    pub model: String,
+    /// Text behind the picture, or in front of lines to be corrected; empty is none.
+    pub prompt: String,
+    pub sampling: Sampling,
+    pub picture: PictureBounds,
+    /// Share of a text that may repeat itself.
+    pub most_repetition: f64,
+    /// Share of a line that a correction may change.
+    pub most_change: f32,
 }
 
 impl Reading {
-    fn kind(&self) -> &'static str {
-        match self {
-            Self::Vision { .. } => "google_vision",
-            Self::Chat { .. } => "openai",
-        }
-    }
-
-    fn model(&self) -> &str {
-        match self {
-            Self::Vision { feature, .. } => &feature.model,
-            Self::Chat { model, .. } => model,
-        }
-    }
-
     /// Digest of all that decides about readings; not of the place, as a server may move.
     fn digest(&self) -> Digest {
         let decisive = match self {
-            Self::Vision { feature, .. } => json!([self.kind(), feature.model, feature.languages]),
-            Self::Chat {
-                model,
-                prompt,
-                sampling,
-                picture,
-                most_repetition,
-                // Decides about corrections alone, whose stage knows it.
-                most_change: _,
-            } => json!([
-                self.kind(),
-                model,
-                prompt,
+            Self::Vision(VisionReading { feature, .. }) => {
+                json!(["google_vision", feature.model, feature.languages])
+            }
+            Self::Chat(chat) => json!([
+                "openai",
+                chat.model,
+                chat.prompt,
                 [
-                    sampling.temperature,
-                    f64::from(sampling.max_tokens),
-                    sampling.repetition_penalty
+                    chat.sampling.temperature,
+                    f64::from(chat.sampling.max_tokens),
+                    chat.sampling.repetition_penalty
                 ],
-                [u64::from(picture.side), picture.pixels],
-                most_repetition,
+                [u64::from(chat.picture.side), chat.picture.pixels],
+                chat.most_repetition,
+                // `most_change` decides about corrections alone, whose stage knows it.
             ]),
         };
         Digest::of(decisive.to_string().as_bytes())
@@ -127,7 +113,6 @@ pub struct Engine(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     model: ModelRef,
-    reading: Reading,
     protocol: Protocol,
     served: OnceCell<ServiceRef>,
 }
@@ -135,7 +120,7 @@ struct Inner {
 #[derive(Debug)]
 enum Protocol {
     Vision(Arc<VisionEngine>),
-    Chat(ChatEngine),
+    Chat(Arc<ChatEngine>),
 }
 
 impl Engine {
@@ -156,21 +141,21 @@ impl Engine {
             reading,
             ..
         } = settings;
-        let pace = Pace::new(settings.in_flight, settings.backoff);
-        let protocol = match &reading {
-            Reading::Vision { feature, pages } => {
-                let client = VisionClient::new(&url, credential, bounds, transport)?;
-                Protocol::Vision(Arc::new(VisionEngine::new(client, feature.clone(), *pages, pace)))
-            }
-            Reading::Chat { .. } => {
-                let client = ChatClient::new(&url, credential, bounds, transport)?;
-                Protocol::Chat(ChatEngine { client, pace })
-            }
-        };
         let digest = reading.digest();
+        let pace = Pace::new(settings.in_flight, settings.backoff);
+        let protocol = match reading {
+            Reading::Vision(reading) => {
+                let client = VisionClient::new(&url, credential, bounds, transport)?;
+                Protocol::Vision(Arc::new(VisionEngine::new(client, reading, pace)))
+            }
+            Reading::Chat(reading) => Protocol::Chat(Arc::new(ChatEngine {
+                client: ChatClient::new(&url, credential, bounds, transport)?,
+                reading,
+                pace,
+            })),
+        };
         Ok(Self(Arc::new(Inner {
             model: ModelRef { name, digest },
-            reading,
             protocol,
             served: OnceCell::new(),
         })))
@@ -192,9 +177,9 @@ impl Engine {
     ///
     /// With the reason for which there is none.
     pub fn picture(&self, jpeg: &Bytes) -> Result<Bytes, String> {
-        match &self.0.reading {
-            Reading::Vision { .. } => picture::within_limits(jpeg),
-            Reading::Chat { picture, .. } => picture::png(jpeg, *picture),
+        match &self.0.protocol {
+            Protocol::Vision(_) => picture::within_limits(jpeg),
+            Protocol::Chat(engine) => picture::png(jpeg, engine.reading.picture),
         }
     }
 
@@ -204,59 +189,11 @@ impl Engine {
     ///
     /// [`EngineError`] if there is none.
     pub async fn read(&self, picture: &Bytes) -> Result<Value, EngineError> {
-        let service = || self.0.model.name.clone();
-        let read = match (&self.0.protocol, &self.0.reading) {
-            (Protocol::Vision(engine), _) => engine.read(picture).await,
-            (
-                Protocol::Chat(engine),
-                Reading::Chat {
-                    model,
-                    prompt,
-                    sampling,
-                    most_repetition,
-                    ..
-                },
-            ) => {
-                engine
-                    .read(model, prompt, picture, *sampling, *most_repetition)
-                    .await
-            }
-            // The protocol is made of the reading.
-            (Protocol::Chat(_), Reading::Vision { .. }) => return Err(EngineError::no_text(service())),
+        let read = match &self.0.protocol {
+            Protocol::Vision(engine) => engine.read(picture).await,
+            Protocol::Chat(engine) => engine.read(picture).await,
         };
-        read.map_err(|failure| failure.of(service()))
-    }
-
-    /// Share of a line that its corrections may change; `None` for a service that is not asked about texts.
-    pub fn most_change(&self) -> Option<f32> {
-        match self.0.reading {
-            Reading::Chat { most_change, .. } => Some(most_change),
-            Reading::Vision { .. } => None,
-        }
-    }
-
-    /// Asks for the correction of a text, and waits for it.
-    ///
-    /// # Errors
-    ///
-    /// [`EngineError`] if there is none.
-    pub async fn correct(&self, text: &str) -> Result<String, EngineError> {
-        let service = || self.0.model.name.clone();
-        let (
-            Protocol::Chat(engine),
-            Reading::Chat {
-                model,
-                prompt,
-                sampling,
-                ..
-            },
-        ) = (&self.0.protocol, &self.0.reading)
-        else {
-            return Err(EngineError::no_text(service()));
-        };
-        let prompt = if prompt.is_empty() { INSTRUCTION } else { prompt };
-        let corrected = engine.correct(model, prompt, text, *sampling).await;
-        corrected.map_err(|failure| failure.of(service()))
+        read.map_err(|failure| failure.of(self.0.model.name.clone()))
     }
 
     /// The text of an answer.
@@ -265,19 +202,34 @@ impl Engine {
     ///
     /// [`EngineError`] if it holds none.
     pub fn text(&self, answer: &Value) -> Result<PageText, EngineError> {
-        let text = match &self.0.reading {
-            Reading::Vision { .. } => Ok(page::of_vision(answer)),
-            Reading::Chat { most_repetition, .. } => page::of_chat(answer, *most_repetition),
+        let text = match &self.0.protocol {
+            Protocol::Vision(_) => Ok(page::of_vision(answer)),
+            Protocol::Chat(engine) => page::of_chat(answer, engine.reading.most_repetition),
         };
         text.map_err(|failure| failure.of(self.0.model.name.clone()))
     }
 
+    /// The engine as one that corrects texts; `None` for a service that reads pictures alone.
+    pub fn corrector(&self) -> Option<Corrector> {
+        match &self.0.protocol {
+            Protocol::Vision(_) => None,
+            Protocol::Chat(chat) => Some(Corrector {
+                engine: self.clone(),
+                chat: chat.clone(),
+            }),
+        }
+    }
+
     /// The service as it tells of itself, once it has answered; without what it does not tell if it cannot be asked now.
     pub async fn served(&self) -> ServiceRef {
+        let (kind, model) = match &self.0.protocol {
+            Protocol::Vision(engine) => ("google_vision", &engine.feature.model),
+            Protocol::Chat(engine) => ("openai", &engine.reading.model),
+        };
         let about = || ServiceRef {
             name: self.0.model.name.clone(),
-            kind: self.0.reading.kind().to_owned(),
-            model: self.0.reading.model().to_owned(),
+            kind: kind.to_owned(),
+            model: model.clone(),
             served_models: Vec::new(),
             version: None,
         };
@@ -301,5 +253,33 @@ impl Engine {
                 about()
             }
         }
+    }
+}
+
+/// Engine that corrects texts.
+#[derive(Debug, Clone)]
+pub struct Corrector {
+    engine: Engine,
+    chat: Arc<ChatEngine>,
+}
+
+impl Corrector {
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Share of a line that a correction may change.
+    pub fn most_change(&self) -> f32 {
+        self.chat.reading.most_change
+    }
+
+    /// Asks for the correction of a text, and waits for it.
+    ///
+    /// # Errors
+    ///
+    /// [`EngineError`] if there is none.
+    pub async fn correct(&self, text: &str) -> Result<String, EngineError> {
+        let corrected = self.chat.correct(text).await;
+        corrected.map_err(|failure| failure.of(self.engine.model().name.clone()))
     }
 }

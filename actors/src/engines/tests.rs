@@ -21,14 +21,14 @@ fn settings(url: &str, reading: Reading) -> EngineSettings {
 }
 
 fn chat(server: &Scripted) -> Engine {
-    let reading = Reading::Chat {
+    let reading = Reading::Chat(ChatReading {
         model: "qwen".to_owned(),
         prompt: String::new(),
         sampling: Sampling::of_archive(),
         picture: PictureBounds::of_archive(),
         most_repetition: 0.5,
         most_change: 0.2,
-    };
+    });
     Engine::new(
         settings(&format!("{}/v1", server.url), reading),
         Transport::new().unwrap(),
@@ -41,7 +41,7 @@ fn vision(server: &Scripted) -> Engine {
         model: "builtin/weekly".to_owned(),
         languages: Vec::new(),
     };
-    let reading = Reading::Vision { feature, pages: 8 };
+    let reading = Reading::Vision(VisionReading { feature, pages: 8 });
     Engine::new(settings(&server.url, reading), Transport::new().unwrap()).unwrap()
 }
 
@@ -112,12 +112,16 @@ async fn a_text_is_corrected_by_the_instruction_of_the_service_or_ours() {
         completion("I cannot do that.", "stop"),
     ])
     .await;
-    let engine = chat(&server);
-    assert_eq!(engine.correct("1\tབོད").await.unwrap(), "1\tབོད།");
+    let corrector = chat(&server).corrector().unwrap();
+    assert_eq!(corrector.correct("1\tབོད").await.unwrap(), "1\tབོད།");
     let messages = &server.asked()[0]["messages"];
-    assert_eq!(messages[0], json!({"role": "system", "content": INSTRUCTION}));
+    assert_eq!(
+        messages[0],
+        json!({"role": "system", "content": parkhang_answers::clean::INSTRUCTION})
+    );
     assert_eq!(messages[1]["content"], "1\tབོད");
-    assert!(engine.correct("1\tབོད").await.is_err());
+    assert!(corrector.correct("1\tབོད").await.is_err());
+    assert!(vision(&server).corrector().is_none());
 }
 
 /// Rows: 235.
@@ -259,12 +263,14 @@ async fn a_request_that_one_page_spoils_is_not_the_end_of_the_others() {
 
 #[test]
 fn what_decides_about_readings_is_in_the_digest_of_the_engine() {
-    let vision = |model: &str| Reading::Vision {
-        feature: Feature {
-            model: model.to_owned(),
-            languages: Vec::new(),
-        },
-        pages: 4,
+    let vision = |model: &str| {
+        Reading::Vision(VisionReading {
+            feature: Feature {
+                model: model.to_owned(),
+                languages: Vec::new(),
+            },
+            pages: 4,
+        })
     };
     let digest = |reading: Reading, url: &str| {
         let engine = Engine::new(settings(url, reading), Transport::new().unwrap());

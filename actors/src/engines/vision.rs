@@ -11,13 +11,14 @@ use parkhang_service::{ServiceError, VisionClient};
 use serde_json::Value;
 use tokio::sync::oneshot;
 
+use super::VisionReading;
 use super::error::Failure;
 use super::pace::Pace;
 
 #[derive(Debug)]
 pub(super) struct VisionEngine {
     client: VisionClient,
-    feature: Feature,
+    pub(super) feature: Feature,
     limits: BatchLimits,
     pace: Pace,
     waiting: Mutex<VecDeque<Waiting>>,
@@ -31,12 +32,12 @@ struct Waiting {
 }
 
 impl VisionEngine {
-    pub(super) fn new(client: VisionClient, feature: Feature, pages: usize, pace: Pace) -> Self {
+    pub(super) fn new(client: VisionClient, reading: VisionReading, pace: Pace) -> Self {
         Self {
             client,
-            feature,
+            feature: reading.feature,
             limits: BatchLimits {
-                images: pages.clamp(1, REQUEST.images),
+                images: reading.pages.clamp(1, REQUEST.images),
                 ..REQUEST
             },
             pace,

@@ -11,7 +11,7 @@ use tracing::{info, warn};
 use super::info::StageInfo;
 use super::page_stage::{PageStage, PlannedPage, VolumeRun};
 use super::table::{ModelKind, StageDefinition, StageModels};
-use crate::engines::{Engine, EngineError};
+use crate::engines::{Corrector, Engine, EngineError};
 use crate::runner::off_the_clock;
 use crate::telemetry::at_step;
 use parkhang_core::domain::{ErrorCategory, Hardware, JobConfig, PageStep, StageError, StageName};
@@ -27,13 +27,9 @@ pub(super) const STAGE: StageDefinition = StageDefinition {
     reads: &[&[LineDetectionRow::TABLE, OcrResultRow::TABLE]],
     writes: &[TableSchema::of::<OcrResultRow>()],
     build: |services| {
-        let engines = services
-            .models
-            .engines
-            .iter()
-            .filter(|engine| engine.most_change().is_some());
-        let engines = engines.cloned().collect();
-        Ok(services.paged(STAGE, Clean { engines }))
+        let correctors = services.models.engines.iter().filter_map(Engine::corrector);
+        let correctors = correctors.collect();
+        Ok(services.paged(STAGE, Clean { correctors }))
     },
 };
 
@@ -41,21 +37,25 @@ pub(super) const STAGE: StageDefinition = StageDefinition {
 #[derive(Debug)]
 pub(crate) struct Clean {
     /// Services that can be asked about a text.
-    engines: Vec<Engine>,
+    correctors: Vec<Corrector>,
 }
 
 /// Lines of a page, and who corrects them.
 #[derive(Debug)]
 pub(crate) struct PageToClean {
-    engine: Engine,
+    corrector: Corrector,
     rows: Vec<OcrResultRow>,
 }
 
 impl Clean {
-    fn engine(&self, config: &JobConfig) -> Option<&Engine> {
+    fn corrector(&self, config: &JobConfig) -> Option<&Corrector> {
         let stage = self.name();
         let mut named = config.models.of(&stage);
-        named.find_map(|name| self.engines.iter().find(|engine| engine.model().name == name))
+        named.find_map(|name| {
+            self.correctors
+                .iter()
+                .find(|one| one.engine().model().name == name)
+        })
     }
 }
 
@@ -70,7 +70,8 @@ impl StageInfo for Clean {
     }
 
     fn models(&self) -> Vec<ModelRef> {
-        self.engines.iter().map(|engine| engine.model().clone()).collect()
+        let engines = self.correctors.iter().map(Corrector::engine);
+        engines.map(|engine| engine.model().clone()).collect()
     }
 }
 
@@ -83,17 +84,20 @@ impl PageStage for Clean {
     const VERSION: u32 = 1;
 
     fn model_settings(&self, config: &JobConfig) -> Map<String, Value> {
-        let most = self.engine(config).and_then(Engine::most_change);
+        let most = self.corrector(config).map(Corrector::most_change);
         Map::from_iter([("most_change".to_owned(), json!(most))])
     }
 
     fn models_of(&self, planned: &[PlannedPage<PageToClean>]) -> Vec<ModelRef> {
         let page = planned.first();
-        page.map_or_else(|| self.models(), |page| vec![page.input.engine.model().clone()])
+        page.map_or_else(
+            || self.models(),
+            |page| vec![page.input.corrector.engine().model().clone()],
+        )
     }
 
     async fn service_of(&self, planned: &[PlannedPage<PageToClean>]) -> Option<ServiceRef> {
-        Some(planned.first()?.input.engine.served().await)
+        Some(planned.first()?.input.corrector.engine().served().await)
     }
 
     fn image_name(row: &OcrResultRow) -> &str {
@@ -105,7 +109,7 @@ impl PageStage for Clean {
     }
 
     async fn plan(&self, run: &VolumeRun) -> Result<Vec<PlannedPage<PageToClean>>, StageError> {
-        let engine = self.engine(run.config()).ok_or_else(|| {
+        let corrector = self.corrector(run.config()).ok_or_else(|| {
             let message =
                 "the stage needs a service of the kind openai that the node knows: models=clean=NAME";
             run.error(ErrorCategory::Config, message)
@@ -138,7 +142,7 @@ impl PageStage for Clean {
                 input_hash: made_of.digest(),
                 cost: characters as f64,
                 input: PageToClean {
-                    engine: engine.clone(),
+                    corrector: corrector.clone(),
                     rows,
                 },
             });
@@ -156,14 +160,14 @@ impl PageStage for Clean {
         page: &PlannedPage<PageToClean>,
         (): (),
     ) -> Result<Vec<OcrResultRow>, StageError> {
-        let PageToClean { engine, rows } = &page.input;
+        let PageToClean { corrector, rows } = &page.input;
         if rows.is_empty() {
             return Ok(Vec::new());
         }
         let texts: Vec<&str> = rows.iter().map(|row| row.text.as_str()).collect();
         at_step(PageStep::Inferring);
         let (volume, name) = (run.volume(), page.name.as_str());
-        let answer = match off_the_clock(engine.correct(&numbered(&texts))).await {
+        let answer = match off_the_clock(corrector.correct(&numbered(&texts))).await {
             Ok(answer) => answer,
             Err(error @ EngineError::Page { .. }) => {
                 warn!(%volume, page = name, %error, "the page is not corrected, and stands as it was read");
@@ -177,7 +181,7 @@ impl PageStage for Clean {
                 return Err(run.service_away(category, format!("service {service}: {reason}")));
             }
         };
-        let corrected = corrected(&texts, &answer, engine.most_change().unwrap_or(0.0));
+        let corrected = corrected(&texts, &answer, corrector.most_change());
         let (changed, refused) = (corrected.changed, corrected.refused);
         info!(%volume, page = name, changed, refused, lines = rows.len(), "lines corrected");
         let lines = rows.iter().zip(corrected.lines);

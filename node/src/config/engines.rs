@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use parkhang_actors::engines::{EngineSettings, Reading};
+use parkhang_actors::engines::{ChatReading, EngineSettings, Reading, VisionReading};
 use parkhang_answers::chat::Sampling;
 use parkhang_answers::picture_size::PictureBounds;
 use parkhang_answers::vision::{Feature, REQUEST};
@@ -21,14 +21,14 @@ impl ConfiguredService {
     pub fn engine(&self, name: &str, token: Option<SecretString>) -> Option<EngineSettings> {
         let reading = match self.kind {
             ServiceKind::Jobs => return None,
-            ServiceKind::GoogleVision => Reading::Vision {
+            ServiceKind::GoogleVision => Reading::Vision(VisionReading {
                 feature: Feature {
                     model: self.model.clone(),
                     languages: self.languages.clone(),
                 },
                 pages: self.batch,
-            },
-            ServiceKind::OpenAi => Reading::Chat {
+            }),
+            ServiceKind::OpenAi => Reading::Chat(ChatReading {
                 model: self.model.clone(),
                 prompt: self.prompt.clone(),
                 sampling: Sampling {
@@ -42,7 +42,7 @@ impl ConfiguredService {
                 },
                 most_repetition: self.most_repetition,
                 most_change: self.most_change,
-            },
+            }),
         };
         let takes_key = self.kind == ServiceKind::GoogleVision && !self.bearer;
         Some(EngineSettings {

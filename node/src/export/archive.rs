@@ -104,10 +104,7 @@ async fn version(stored: &StoredVolume, provenance: &Provenance) -> String {
         Some(scans) => scans.pages(&stored.volume).await.ok(),
         None => None,
     };
-    let version = listed
-        .as_ref()
-        .and_then(|pages| common_version(pages))
-        .map(str::to_owned);
+    let version = listed.as_ref().and_then(common_version).map(str::to_owned);
     let hash = || {
         provenance
             .input_hash

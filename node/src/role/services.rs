@@ -15,7 +15,7 @@ use parkhang_store::storage::{DelayedStore, StoreDelay};
 use tracing::{info, warn};
 
 use super::worker::slots;
-use crate::config::Loaded;
+use crate::config::{Loaded, ServiceKind};
 use crate::engines;
 use crate::networks::{self, ModelChoice, cores};
 use crate::storage;
@@ -67,7 +67,7 @@ pub async fn stages(loaded: &Loaded, delay: &StoreDelay) -> Result<StageRegistry
 }
 
 /// Stages that this node runs: those that it names, or all, of the hardware that it has slots for. One that nobody has named is left
-/// out if the models for it are not here.
+/// out if the models for it are not here, or the services.
 ///
 /// # Errors
 ///
@@ -78,7 +78,14 @@ fn wanted(loaded: &Loaded) -> Result<Vec<StageDefinition>> {
     let runs = |stage: &StageDefinition| named.is_empty() || named.contains(&stage.name());
     let table = StageTable::built_in();
     let mut wanted: Vec<StageDefinition> = table.stages().to_vec();
-    wanted.retain(|stage| runs(stage) && has_slots(stage));
+    let services = &loaded.config.service;
+    let asks_services = !named.is_empty()
+        || services
+            .values()
+            .any(|service| service.kind == ServiceKind::OpenAi);
+    let is_possible =
+        |stage: &StageDefinition| asks_services || !stage.models.kinds().contains(&ModelKind::Service);
+    wanted.retain(|stage| runs(stage) && has_slots(stage) && is_possible(stage));
     let folder = loaded.config.models.dir.as_deref();
     let reads_print = |stage: &StageDefinition| stage.models.kinds().contains(&ModelKind::Print);
     if !wanted.iter().any(reads_print) {

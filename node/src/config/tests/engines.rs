@@ -1,4 +1,4 @@
-use parkhang_actors::engines::Reading;
+use parkhang_actors::engines::{Reading, VisionReading};
 use parkhang_service::Credential;
 use secrecy::ExposeSecret;
 
@@ -24,22 +24,20 @@ fn services_that_read_pages_are_configuration() {
     assert!(
         matches!(vision.credential, Some(Credential::GoogleKey(key)) if key.expose_secret() == "hunter2")
     );
-    assert!(
-        matches!(vision.reading, Reading::Vision { pages: 8, ref feature } if feature.model == "builtin/weekly")
-    );
+    let Reading::Vision(VisionReading { feature, pages }) = vision.reading else {
+        panic!("{:?}", vision.reading);
+    };
+    assert_eq!((feature.model.as_str(), pages), ("builtin/weekly", 8));
     let qwen = engine("qwen").unwrap();
     assert!(matches!(qwen.credential, Some(Credential::Bearer(_))));
-    let Reading::Chat {
-        sampling,
-        prompt,
-        most_repetition,
-        ..
-    } = qwen.reading
-    else {
-        panic!("{qwen:?}");
+    let Reading::Chat(chat) = qwen.reading else {
+        panic!("{:?}", qwen.reading);
     };
-    assert_eq!((sampling.max_tokens, sampling.temperature), (2000, 0.0));
-    assert_eq!((prompt.as_str(), most_repetition), ("", 0.5));
+    assert_eq!((chat.sampling.max_tokens, chat.sampling.temperature), (2000, 0.0));
+    assert_eq!(
+        (chat.prompt.as_str(), chat.most_repetition, chat.most_change),
+        ("", 0.5, 0.2)
+    );
     assert!(engine("scraper").is_none());
     assert!(!format!("{loaded:?}").contains("hunter"));
 }

@@ -171,7 +171,7 @@ fn what_the_columns_have_no_room_for_is_an_error_that_names_the_page() {
         nb_lines_tib: 0,
         text: String::new(),
     };
-    let (_, _, read) = read(vision_archive(&[row.clone()]).unwrap());
+    let (_, _, read) = read(vision_archive(std::slice::from_ref(&row)).unwrap());
     let confidence = read
         .column(5)
         .as_primitive::<arrow_array::types::Float16Type>()
