@@ -82,6 +82,26 @@ impl JobsClient {
         }
     }
 
+    /// Tells the service that a job is no longer wanted, if it can be told. One that it does not know is none either.
+    ///
+    /// # Errors
+    ///
+    /// [`ServiceError`] if the service did not take it in.
+    pub async fn cancel(&self, job: &str) -> Result<(), ServiceError> {
+        let Some(path) = &self.settings.paths.cancel else {
+            return Ok(());
+        };
+        let request = self
+            .endpoint
+            .request(Method::DELETE, &of_job(path, job), Bytes::new())?;
+        match self.endpoint.exchange(request).await {
+            Err(ServiceError::Status {
+                status: 404 | 410, ..
+            }) => Ok(()),
+            answer => answer.map(drop),
+        }
+    }
+
     /// Asks for any answer at all, to find out whether the service is there.
     ///
     /// # Errors
@@ -97,9 +117,13 @@ impl JobsClient {
     }
 
     async fn get(&self, path: &str, job: &str) -> Result<Value, ServiceError> {
-        let job = utf8_percent_encode(job, ESCAPED).to_string();
-        self.endpoint.get(&path.replace(JOB, &job)).await
+        self.endpoint.get(&of_job(path, job)).await
     }
+}
+
+/// Path of a job, whose id may have any characters.
+fn of_job(path: &str, job: &str) -> String {
+    path.replace(JOB, &utf8_percent_encode(job, ESCAPED).to_string())
 }
 
 #[cfg(test)]

@@ -29,6 +29,8 @@ pub struct Paths {
     pub status: String,
     /// Path of the result, where it is no part of the status.
     pub result: Option<String>,
+    /// Path that a job is cancelled by, with the method DELETE; `None` if the service cannot.
+    pub cancel: Option<String>,
 }
 
 impl Default for Paths {
@@ -37,6 +39,7 @@ impl Default for Paths {
             submit: "/jobs".to_owned(),
             status: "/jobs/{job}".to_owned(),
             result: None,
+            cancel: None,
         }
     }
 }
@@ -90,7 +93,12 @@ impl JobsSettings {
         if !is_path(&self.paths.submit) {
             return Err(InvalidService::Path(self.paths.submit.clone()));
         }
-        for path in [Some(&self.paths.status), self.paths.result.as_ref()] {
+        let of_jobs = [
+            Some(&self.paths.status),
+            self.paths.result.as_ref(),
+            self.paths.cancel.as_ref(),
+        ];
+        for path in of_jobs {
             match path {
                 Some(path) if !is_path(path) || !path.contains(JOB) => {
                     return Err(InvalidService::JobPath(path.clone()));

@@ -4,15 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use chrono::Utc;
+use chrono::{TimeDelta, Utc};
 use parkhang_core::domain::Fence;
 use parkhang_service::JobLook;
 use parkhang_state::StateError;
 use tracing::warn;
 
-use super::submit::Handed;
 use super::{ExternalStages, Station};
 use crate::services::{JobBoard, Page};
+
+/// Age from which on a lease without a job is submitted again: a younger one may be on its way here as an assignment.
+const ON_ITS_WAY: TimeDelta = TimeDelta::seconds(1);
 
 /// Leases of a stage.
 pub(super) struct Board<'a> {
@@ -31,9 +33,9 @@ impl JobBoard for Board<'_> {
         after: Option<&Self::Job>,
         limit: u32,
     ) -> Result<Page<Self::Job>, StateError> {
-        let begun_by = chrono::Duration::from_std(age)
-            .ok()
-            .and_then(|age| Utc::now().checked_sub_signed(age));
+        let now = Utc::now();
+        let age = TimeDelta::from_std(age).ok();
+        let begun_by = age.and_then(|age| now.checked_sub_signed(age));
         let services = &self.stages.site.services;
         let leases = services.service_leases(
             &self.station.worker,
@@ -50,17 +52,12 @@ impl JobBoard for Board<'_> {
         let mut jobs = Vec::new();
         for lease in leases {
             let Some(fence) = lease.task.fence() else { continue };
+            let began = lease.task.started_at;
             match lease.job {
                 Some(job) => jobs.push((job, fence)),
-                None => {
-                    let handed = Handed {
-                        station: self.station.clone(),
-                        fence,
-                        is_resumed: true,
-                    };
-                    // Fails only when the work on external stages has ended.
-                    let _ = self.station.handed.send(handed);
-                }
+                None if began.is_some_and(|began| now - began < ON_ITS_WAY) => {}
+                // Fails only when the work on external stages has ended.
+                None => drop(self.station.order(fence, true)),
             }
         }
         Ok(Page { jobs, next })

@@ -32,7 +32,7 @@ use tracing::{debug, error, warn};
 
 use self::board::Board;
 use self::pool::ServicePool;
-use self::submit::Handed;
+use self::submit::Order;
 use crate::orchestrator::OrchestratorHandle;
 use crate::services::{
     Heard, JobListener, JobMessage, LOOK_AHEAD, LOOKS_AHEAD, Rate, ServiceHealth, StageService, poll,
@@ -79,7 +79,7 @@ struct Desk {
     health: ServiceHealth,
     max_in_flight: usize,
     submits: Semaphore,
-    /// Leases whose submit is under way, over all stages.
+    /// Leases whose submit is ordered or under way, over all stages.
     under_way: Mutex<HashSet<Fence>>,
 }
 
@@ -89,7 +89,7 @@ struct Station {
     stage: ExternalStage,
     worker: WorkerId,
     desk: Arc<Desk>,
-    handed: mpsc::UnboundedSender<Handed>,
+    orders: mpsc::UnboundedSender<Order>,
 }
 
 /// External stages of the orchestrator that leads.
@@ -99,7 +99,7 @@ pub struct ExternalStages {
     orchestrator: OrchestratorHandle,
     stations: Vec<Arc<Station>>,
     desks: BTreeMap<String, Arc<Desk>>,
-    handed: Mutex<Option<mpsc::UnboundedReceiver<Handed>>>,
+    orders: Mutex<Option<mpsc::UnboundedReceiver<Order>>>,
 }
 
 impl Desk {
@@ -138,7 +138,7 @@ impl ExternalStages {
             stations.push(Arc::new(Station {
                 worker: WorkerId::of_service(name, &stage.name),
                 desk: desk.clone(),
-                handed: sender.clone(),
+                orders: sender.clone(),
                 stage,
             }));
         }
@@ -147,14 +147,14 @@ impl ExternalStages {
             orchestrator,
             stations,
             desks,
-            handed: Mutex::new(Some(receiver)),
+            orders: Mutex::new(Some(receiver)),
         }
     }
 
     /// Works on all stages, for ever, unless a part of it panicked. Dropping the future ends all of it at once, and loses nothing.
     pub async fn run(self: &Arc<Self>) {
         // Two runs would submit the same leases; the second one finds nothing to receive.
-        let receiver = self.handed.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let receiver = self.orders.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(mut receiver) = receiver else { return };
         self.restore().await;
         let mut tasks = JoinSet::new();
@@ -177,15 +177,15 @@ impl ExternalStages {
             self.orchestrator
                 .register(Arc::new(ServicePool::new(station.clone())));
         }
-        let mut submits = JoinSet::new();
+        let mut orders = JoinSet::new();
         loop {
             tokio::select! {
-                Some(handed) = receiver.recv() => {
+                Some(order) = receiver.recv() => {
                     let stages = self.clone();
-                    submits.spawn(async move { stages.submit(handed).await });
+                    orders.spawn(async move { stages.carry_out(order).await });
                 }
-                Some(submitted) = submits.join_next(), if !submits.is_empty() => {
-                    if let Err(panic) = submitted {
+                Some(carried_out) = orders.join_next(), if !orders.is_empty() => {
+                    if let Err(panic) = carried_out {
                         error!(%panic, "a submit ended early; its lease is submitted again");
                     }
                 }

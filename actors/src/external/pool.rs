@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use parkhang_core::domain::{AssignReply, Assignment, PoolInfo};
+use parkhang_core::domain::{AssignReply, Assignment, Fence, PoolInfo};
 use parkhang_core::policy::service::ServiceTerms;
 
 use super::Station;
-use super::submit::Handed;
+use super::submit::Order;
 use crate::orchestrator::{Executor, Unreachable};
 
 /// Pool of a stage that a service does. It takes what it is given and holds nothing: leases are in the store.
@@ -44,14 +44,17 @@ impl Executor for ServicePool {
     }
 
     async fn assign(&self, assignment: Assignment) -> Result<AssignReply, Unreachable> {
-        let handed = Handed {
-            station: self.station.clone(),
-            fence: assignment.fence,
-            is_resumed: false,
-        };
-        let sent = self.station.handed.send(handed);
-        // Nobody receives once the work on external stages has ended.
-        Ok(sent.map_or(AssignReply::Busy, |()| AssignReply::Accepted))
+        // Nobody takes orders once the work on external stages has ended.
+        Ok(match self.station.order(assignment.fence, false) {
+            true => AssignReply::Accepted,
+            false => AssignReply::Busy,
+        })
+    }
+
+    fn cancel(&self, fences: Vec<Fence>) {
+        let order = Order::Cancel(self.station.clone(), fences);
+        // Fails only when the work on external stages has ended.
+        let _ = self.station.orders.send(order);
     }
 
     /// Nothing: jobs in flight need no node, and go on under whoever leads.

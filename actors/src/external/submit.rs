@@ -11,37 +11,48 @@ use tracing::{debug, warn};
 
 use super::context::context;
 use super::result::failed;
-use super::{Desk, ExternalStages, Station};
+use super::{ExternalStages, Station};
 use crate::services::{FIRST_WRITE_PAUSE, WRITES};
 
-/// Lease whose work is to be submitted.
+/// Work that leaves for a service.
+#[derive(Debug)]
+pub(super) enum Order {
+    Submit(Handed),
+    /// The jobs of these leases are no longer wanted.
+    Cancel(Arc<Station>, Vec<Fence>),
+}
+
+/// Lease whose work is to be submitted. There is one of it at a time, until this is dropped.
 #[derive(Debug)]
 pub(super) struct Handed {
-    pub(super) station: Arc<Station>,
-    pub(super) fence: Fence,
+    station: Arc<Station>,
+    fence: Fence,
     /// True if it may have been submitted before, by a process that did not record it.
-    pub(super) is_resumed: bool,
+    is_resumed: bool,
 }
 
-/// Mark of a submit that is under way, until it is dropped.
-struct UnderWay<'a> {
-    desk: &'a Desk,
-    fence: &'a Fence,
-}
-
-impl<'a> UnderWay<'a> {
-    fn begin(desk: &'a Desk, fence: &'a Fence) -> Option<Self> {
-        let is_new = desk.under_way().insert(fence.clone());
-        is_new.then_some(Self { desk, fence })
+impl Station {
+    /// Orders the submit of a lease, unless it is under way. Returns false if nobody carries out orders any more.
+    pub(super) fn order(self: &Arc<Self>, fence: Fence, is_resumed: bool) -> bool {
+        if !self.desk.under_way().insert(fence.clone()) {
+            return true;
+        }
+        let handed = Handed {
+            station: self.clone(),
+            fence,
+            is_resumed,
+        };
+        self.orders.send(Order::Submit(handed)).is_ok()
     }
 }
 
-impl Drop for UnderWay<'_> {
+impl Drop for Handed {
     fn drop(&mut self) {
-        self.desk.under_way().remove(self.fence);
+        let desk = &self.station.desk;
+        desk.under_way().remove(&self.fence);
         // Another one may have its turn.
-        if self.desk.health.is_limited() {
-            self.desk.health.announce();
+        if desk.health.is_limited() {
+            desk.health.announce();
         }
     }
 }
@@ -67,27 +78,44 @@ pub(super) fn key(fence: &Fence) -> String {
 }
 
 impl ExternalStages {
-    /// Submits the work of a lease, and writes what became of that. What cannot be written is submitted again, under the same key.
-    pub(super) async fn submit(&self, handed: Handed) {
-        let Handed {
-            station,
-            fence,
-            is_resumed,
-        } = &handed;
-        let Some(_under_way) = UnderWay::begin(&station.desk, fence) else {
-            return;
-        };
-        if *is_resumed && self.has_job(fence).await {
-            return;
+    pub(super) async fn carry_out(&self, order: Order) {
+        match order {
+            Order::Submit(handed) => self.submit(handed).await,
+            Order::Cancel(station, fences) => {
+                for fence in &fences {
+                    self.cancel(&station, fence).await;
+                }
+            }
         }
-        let written = match self.hand_over(station, fence).await {
+    }
+
+    /// Tells the service once that the job of a lease is no longer wanted. Whatever it makes of that, the lease is over.
+    async fn cancel(&self, station: &Station, fence: &Fence) {
+        let jobs = self
+            .site
+            .services
+            .service_jobs(fence.task)
+            .await
+            .unwrap_or_default();
+        let job = jobs.into_iter().find(|job| job.fence == *fence);
+        if let Some(ServiceJob { job, .. }) = job
+            && let Err(error) = station.stage.service.client.cancel(&job).await
+        {
+            debug!(job, %error, "the service was not told that a job is cancelled");
+        }
+    }
+
+    /// Submits the work of a lease, and writes what became of that. What cannot be written is submitted again, under the same key.
+    async fn submit(&self, handed: Handed) {
+        let (fence, is_resumed) = (&handed.fence, handed.is_resumed);
+        let written = match self.hand_over(&handed).await {
             Ok(Submitted::Job(job)) => {
                 self.record(fence, job).await;
                 Ok(())
             }
             // It may have the job already: under another key it would do the work twice.
-            Ok(Submitted::Nothing) if *is_resumed => Ok(()),
-            Ok(Submitted::Failed(failure)) if *is_resumed && failure.kind == FailureKind::Retriable => {
+            Ok(Submitted::Nothing) if is_resumed => Ok(()),
+            Ok(Submitted::Failed(failure)) if is_resumed && failure.kind == FailureKind::Retriable => {
                 debug!(task = %fence.task, stage = %fence.stage, error = failure.message, "submitted again later");
                 Ok(())
             }
@@ -103,19 +131,29 @@ impl ExternalStages {
         }
     }
 
-    /// True if the job of a lease was recorded meanwhile.
+    /// False if it is certain that the job of a lease was not recorded meanwhile.
     async fn has_job(&self, fence: &Fence) -> bool {
         let jobs = self.site.services.service_jobs(fence.task).await;
-        jobs.is_ok_and(|jobs| jobs.iter().any(|job| job.fence == *fence))
+        // A database that does not answer could not take the job either; the lease is found again.
+        jobs.map_or(true, |jobs| jobs.iter().any(|job| job.fence == *fence))
     }
 
-    async fn hand_over(&self, station: &Station, fence: &Fence) -> Result<Submitted, StateError> {
+    async fn hand_over(&self, handed: &Handed) -> Result<Submitted, StateError> {
+        let Handed {
+            station,
+            fence,
+            is_resumed,
+        } = handed;
         let (service, health) = (&station.stage.service, &station.desk.health);
         // Never closed.
         let Ok(_permit) = station.desk.submits.acquire().await else {
             return Ok(Submitted::Nothing);
         };
         health.turn().await;
+        // Behind the permit, as there may be thousands of leases, and not as many connections to the database.
+        if *is_resumed && self.has_job(fence).await {
+            return Ok(Submitted::Nothing);
+        }
         // A neighbour may just have found out that the service takes nothing.
         if !health.pause().is_zero() || !service.is_there(health).await {
             return Ok(Submitted::Nothing);

@@ -112,6 +112,12 @@ async fn what_is_told_of_a_lease_that_is_over_changes_nothing() {
         .sees_async(async || the_task(&store).await.lease.is_none(), |ended| *ended)
         .await;
     let cancelled = the_task(&store).await;
+    Wait::until("the service is told to cancel the job that it has")
+        .sees_async(
+            async || service.cancelled(),
+            |told| *told == [current.job.clone()],
+        )
+        .await;
     for message in [late, current] {
         assert_eq!(external.hear(message).await.unwrap(), Heard::Processed);
     }

@@ -12,7 +12,7 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response};
 use hyper_util::rt::TokioIo;
 use parkhang_actors::services::{Heard, JobListener, JobMessage, StageService};
-use parkhang_service::{JobsClient, JobsSettings, Transport};
+use parkhang_service::{JobsClient, JobsSettings, Paths, Transport};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -68,6 +68,8 @@ struct State {
     keys: BTreeMap<String, String>,
     /// Keys by what was asked for: a stage of a row or a task, and the number of the try.
     tries: BTreeMap<(String, i64, i64), BTreeSet<String>>,
+    /// Jobs that are no longer wanted.
+    cancelled: Vec<String>,
     met: Vec<Fault>,
     heard: Vec<Heard>,
     told: Option<Weak<dyn JobListener>>,
@@ -116,6 +118,10 @@ impl Service {
     pub(crate) fn at_stage(&self, name: &str, has_webhook: bool) -> StageService {
         let settings = JobsSettings {
             timeout: Duration::from_millis(1500),
+            paths: Paths {
+                cancel: Some("/jobs/{job}".to_owned()),
+                ..Paths::default()
+            },
             ..JobsSettings::at(&self.url)
         };
         StageService {
@@ -138,6 +144,11 @@ impl Service {
     pub(crate) fn messages(&self) -> Vec<JobMessage> {
         let state = self.state.lock().unwrap();
         state.ends.iter().map(read).collect()
+    }
+
+    /// Jobs that it was told to cancel.
+    pub(crate) fn cancelled(&self) -> Vec<String> {
+        self.state.lock().unwrap().cancelled.clone()
     }
 
     /// Checks that no try was submitted under two keys.
@@ -174,6 +185,11 @@ async fn answer(
             Some(message) => reply(200, message),
             None => reply(404, &json!({"error": "no such job"})),
         });
+    }
+    if head.method == Method::DELETE {
+        let job = head.uri.path().rsplit('/').next().unwrap_or_default();
+        locked(&state).cancelled.push(job.replace("%2F", "/"));
+        return Ok(reply(200, &json!({})));
     }
     let key = head.headers["idempotency-key"].to_str().unwrap().to_owned();
     Ok(submit(&state, key, &serde_json::from_slice(&body).unwrap()).await)

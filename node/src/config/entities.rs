@@ -71,6 +71,8 @@ pub struct ConfiguredService {
     #[serde(with = "optional")]
     pub result_path: Option<String>,
     #[serde(with = "optional")]
+    pub cancel_path: Option<String>,
+    #[serde(with = "optional")]
     pub job_field: Option<String>,
     #[serde(with = "optional")]
     pub status_field: Option<String>,
@@ -115,6 +117,7 @@ impl Default for ConfiguredService {
             submit_path: paths.submit,
             status_path: paths.status,
             result_path: paths.result,
+            cancel_path: paths.cancel,
             job_field: None,
             status_field: None,
             result_field: None,
@@ -144,6 +147,7 @@ impl ConfiguredService {
                 submit: self.submit_path.clone(),
                 status: self.status_path.clone(),
                 result: self.result_path.clone(),
+                cancel: self.cancel_path.clone(),
             },
             fields: Fields {
                 job: self.job_field.clone(),

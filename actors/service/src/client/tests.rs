@@ -49,6 +49,34 @@ async fn a_job_is_asked_for_by_its_id() {
     assert_eq!(known_client(&forgotten).look("a").await.unwrap(), JobLook::Lost);
 }
 
+#[tokio::test]
+async fn a_job_is_cancelled_where_the_service_can() {
+    let told = async |status: u16, cancel: Option<&str>| {
+        let service = Answering::with(status, &[], "").await;
+        let settings = JobsSettings {
+            paths: crate::Paths {
+                cancel: cancel.map(str::to_owned),
+                ..crate::Paths::default()
+            },
+            ..JobsSettings::at(&service.url)
+        };
+        let told = client(settings).cancel("a/b").await;
+        let seen = service
+            .seen
+            .lock()
+            .unwrap()
+            .iter()
+            .map(|seen| seen.0.clone())
+            .collect::<Vec<_>>();
+        (told.is_ok(), seen)
+    };
+    let asked = vec!["DELETE /jobs/a%2Fb".to_owned()];
+    assert_eq!(told(204, Some("/jobs/{job}")).await, (true, asked.clone()));
+    assert_eq!(told(404, Some("/jobs/{job}")).await, (true, asked.clone()));
+    assert_eq!(told(500, Some("/jobs/{job}")).await, (false, asked));
+    assert_eq!(told(204, None).await, (true, Vec::new()));
+}
+
 /// Rows: 234, 235.
 #[tokio::test]
 async fn what_goes_wrong_is_known_by_its_kind() {
