@@ -6,8 +6,8 @@
 //! as many as one likes. Decisions are [`policy::entity`](parkhang_core::policy::entity), SQL is in [`parkhang_state`], HTTP in
 //! [`parkhang_service`].
 
-mod board;
 mod body;
+mod polled;
 mod sweeper;
 mod worker;
 
@@ -60,7 +60,7 @@ pub struct NoService(pub StageName);
 
 /// Stage with all that works on it.
 #[derive(Debug)]
-struct Station {
+struct ServedStage {
     stage: EntityStage,
     service: StageService,
     health: Arc<ServiceHealth>,
@@ -73,7 +73,7 @@ struct Station {
 pub struct Entities {
     table: EntityTable,
     options: EntityOptions,
-    stations: Vec<Arc<Station>>,
+    served_stages: Vec<Arc<ServedStage>>,
 }
 
 impl Entities {
@@ -89,7 +89,7 @@ impl Entities {
         rates: &BTreeMap<String, Rate>,
     ) -> Result<Self, NoService> {
         let mut known: BTreeMap<String, Arc<ServiceHealth>> = BTreeMap::new();
-        let mut stations = Vec::new();
+        let mut served_stages = Vec::new();
         for stage in table.pipeline().stages() {
             let service = services.remove(&stage.name);
             let service = service.ok_or_else(|| NoService(stage.name.clone()))?;
@@ -99,7 +99,7 @@ impl Entities {
                 Arc::new(ServiceHealth::new(&service.name, rate))
             });
             let health = health.clone();
-            stations.push(Arc::new(Station {
+            served_stages.push(Arc::new(ServedStage {
                 stage: stage.clone(),
                 service,
                 health,
@@ -109,7 +109,7 @@ impl Entities {
         Ok(Self {
             table,
             options,
-            stations,
+            served_stages,
         })
     }
 
@@ -122,13 +122,13 @@ impl Entities {
     /// of it panicked. Dropping the future ends all of it at once.
     pub async fn run(self: &Arc<Self>, stop: &CancellationToken) {
         let mut tasks = JoinSet::new();
-        for station in &self.stations {
-            tasks.spawn(worker::run(self.clone(), station.clone(), stop.clone()));
-            let (entities, station, stop) = (self.clone(), station.clone(), stop.clone());
+        for served in &self.served_stages {
+            tasks.spawn(worker::run(self.clone(), served.clone(), stop.clone()));
+            let (entities, served, stop) = (self.clone(), served.clone(), stop.clone());
             tasks.spawn(async move {
-                let (entities, station) = (&*entities, &*station);
-                let board = board::Board { entities, station };
-                poll(&board, &station.service, &station.stage.limits, &stop).await;
+                let (entities, served) = (&*entities, &*served);
+                let polled = polled::PolledRows { entities, served };
+                poll(&polled, &served.service, &served.stage.limits, &stop).await;
             });
         }
         tasks.spawn(sweeper::run(self.clone(), stop.clone()));
@@ -140,22 +140,22 @@ impl Entities {
         }
     }
 
-    fn station(&self, stage: &str) -> Option<&Arc<Station>> {
-        self.stations
+    fn served_stage(&self, stage: &str) -> Option<&Arc<ServedStage>> {
+        self.served_stages
             .iter()
-            .find(|station| station.stage.name.as_str() == stage)
+            .find(|served| served.stage.name.as_str() == stage)
     }
 
     /// Writes the end of a job, if it has one; `None` while it has not.
-    async fn settle(
+    async fn record_look(
         &self,
-        station: &Station,
+        served: &ServedStage,
         id: &str,
         job: &str,
         look: JobLook,
     ) -> Result<Option<EntityOutcome>, StateError> {
         let of = || EntityFence::Job(job.to_owned());
-        let stage = &station.stage;
+        let stage = &served.stage;
         let outcome = match look {
             JobLook::Running => return Ok(None),
             JobLook::Completed(result) => {
@@ -164,13 +164,13 @@ impl Entities {
                     .step(stage, id, &event, Finding::Result(&result))
                     .await?
             }
-            JobLook::Failed(failure) => self.fail(station, id, of(), &failure).await?,
-            JobLook::Lost => self.fail(station, id, of(), &lost_job()).await?,
+            JobLook::Failed(failure) => self.fail(served, id, of(), &failure).await?,
+            JobLook::Lost => self.fail(served, id, of(), &lost_job()).await?,
         };
         if let EntityOutcome::Done {
             queued: Some(next), ..
         } = &outcome
-            && let Some(next) = self.station(next.as_str())
+            && let Some(next) = self.served_stage(next.as_str())
         {
             next.work.notify_one();
         }
@@ -180,7 +180,7 @@ impl Entities {
     /// Writes a failure.
     async fn fail(
         &self,
-        station: &Station,
+        served: &ServedStage,
         id: &str,
         of: EntityFence,
         failure: &JobFailure,
@@ -188,25 +188,25 @@ impl Entities {
         let kind = failure.kind;
         let event = EntityEvent::Failed { of, kind };
         let finding = Finding::Error(&failure.message);
-        let outcome = self.table.step(&station.stage, id, &event, finding).await?;
+        let outcome = self.table.step(&served.stage, id, &event, finding).await?;
         if let EntityOutcome::Done { status, .. } = &outcome {
-            let stage = station.stage.name.as_str();
+            let stage = served.stage.name.as_str();
             info!(entity = self.name(), id, stage, %status, reason = failure.message, "a job failed");
         }
         Ok(outcome)
     }
 
     /// Reports a database that does not answer; whoever asked tries again.
-    fn unanswered(&self, station: &Station, error: &StateError) {
-        warn!(entity = self.name(), stage = %station.stage.name, %error, "the table of entities does not answer");
+    fn unanswered(&self, served: &ServedStage, error: &StateError) {
+        warn!(entity = self.name(), stage = %served.stage.name, %error, "the table of entities does not answer");
     }
 
     /// Values that a template of a body may name.
-    fn context(&self, station: &Station, id: &str, row: &Value) -> Value {
+    fn context(&self, served: &ServedStage, id: &str, row: &Value) -> Value {
         let stages = self.table.pipeline().stages();
         body::context(
             self.name(),
-            &station.stage.name,
+            &served.stage.name,
             stages,
             id,
             row,
@@ -218,13 +218,13 @@ impl Entities {
 #[async_trait]
 impl JobListener for Entities {
     async fn hear(&self, message: &JobMessage) -> Result<Heard, StateError> {
-        let Some(station) = self.station(&message.stage) else {
+        let Some(served) = self.served_stage(&message.stage) else {
             return Ok(Heard::UnknownJob);
         };
         let look = message.look();
         for _ in 0..LOOKS_AHEAD {
             let outcome = match self
-                .settle(station, &message.id, &message.job, look.clone())
+                .record_look(served, &message.id, &message.job, look.clone())
                 .await?
             {
                 None => return Ok(Heard::Processed),

@@ -16,22 +16,22 @@ const LONGEST: Duration = Duration::from_secs(30);
 /// Sweeps all stages at each interval until it is time to stop.
 pub(super) async fn run(entities: Arc<Entities>, stop: CancellationToken) {
     let timeouts = entities
-        .stations
+        .served_stages
         .iter()
-        .map(|station| station.stage.limits.stuck_timeout);
+        .map(|served| served.stage.limits.stuck_timeout);
     // A job is late by a tenth of its time at most.
     let interval = (timeouts.min().unwrap_or(LONGEST) / 10).clamp(SHORTEST, LONGEST);
     while slept(interval, &stop).await {
-        for station in &entities.stations {
-            match entities.table.reset_stuck(&station.stage).await {
+        for served in &entities.served_stages {
+            match entities.table.reset_stuck(&served.stage).await {
                 Ok(reset) if reset.queued + reset.failed > 0 => {
                     let (queued, failed) = (reset.queued, reset.failed);
-                    let stage = station.stage.name.as_str();
+                    let stage = served.stage.name.as_str();
                     info!(
                         entity = entities.name(),
                         stage, queued, failed, "jobs took too long"
                     );
-                    station.work.notify_one();
+                    served.work.notify_one();
                 }
                 Ok(_) => {}
                 Err(error) => {

@@ -8,8 +8,8 @@
 //! All state is in the store. A leader that finds a lease without a job submits it again under the same key; what is heard of a job ends the
 //! lease that the job was submitted for, or nothing.
 
-mod board;
 mod context;
+mod polled;
 mod pool;
 mod result;
 mod submit;
@@ -30,9 +30,9 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, warn};
 
-use self::board::Board;
+use self::polled::PolledLeases;
 use self::pool::ServicePool;
-use self::submit::Order;
+use self::submit::Request;
 use crate::orchestrator::OrchestratorHandle;
 use crate::services::{
     Heard, JobListener, JobMessage, LOOK_AHEAD, LOOKS_AHEAD, Rate, ServiceHealth, StageService, poll,
@@ -75,21 +75,21 @@ pub struct Site {
 
 /// Service with what its stages share of it.
 #[derive(Debug)]
-struct Desk {
+struct SharedService {
     health: ServiceHealth,
     max_in_flight: usize,
     submits: Semaphore,
-    /// Leases whose submit is ordered or under way, over all stages.
+    /// Leases whose submit is requested or under way, over all stages.
     under_way: Mutex<HashSet<Fence>>,
 }
 
 /// Stage with all that works on it.
 #[derive(Debug)]
-struct Station {
+struct ServedStage {
     stage: ExternalStage,
     worker: WorkerId,
-    desk: Arc<Desk>,
-    orders: mpsc::UnboundedSender<Order>,
+    shared: Arc<SharedService>,
+    requests: mpsc::UnboundedSender<Request>,
 }
 
 /// External stages of the orchestrator that leads.
@@ -97,12 +97,12 @@ struct Station {
 pub struct ExternalStages {
     site: Site,
     orchestrator: OrchestratorHandle,
-    stations: Vec<Arc<Station>>,
-    desks: BTreeMap<String, Arc<Desk>>,
-    orders: Mutex<Option<mpsc::UnboundedReceiver<Order>>>,
+    served_stages: Vec<Arc<ServedStage>>,
+    services: BTreeMap<String, Arc<SharedService>>,
+    requests: Mutex<Option<mpsc::UnboundedReceiver<Request>>>,
 }
 
-impl Desk {
+impl SharedService {
     fn under_way(&self) -> MutexGuard<'_, HashSet<Fence>> {
         // An insert or a removal cannot be left half done.
         self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
@@ -122,69 +122,73 @@ impl ExternalStages {
         bounds: &BTreeMap<String, ServiceBounds>,
     ) -> Self {
         let (sender, receiver) = mpsc::unbounded_channel();
-        let mut desks: BTreeMap<String, Arc<Desk>> = BTreeMap::new();
-        let mut stations = Vec::new();
+        let mut services: BTreeMap<String, Arc<SharedService>> = BTreeMap::new();
+        let mut served_stages = Vec::new();
         for stage in stages {
             let name = &stage.service.name;
-            let desk = desks.entry(name.clone()).or_insert_with(|| {
+            let shared = services.entry(name.clone()).or_insert_with(|| {
                 let bounds = bounds.get(name);
-                Arc::new(Desk {
+                Arc::new(SharedService {
                     health: ServiceHealth::new(name, bounds.and_then(|bounds| bounds.rate)),
                     max_in_flight: bounds.map_or(usize::MAX, |bounds| bounds.max_in_flight),
                     submits: Semaphore::new(SUBMITS),
                     under_way: Mutex::default(),
                 })
             });
-            stations.push(Arc::new(Station {
+            served_stages.push(Arc::new(ServedStage {
                 worker: WorkerId::of_service(name, &stage.name),
-                desk: desk.clone(),
-                orders: sender.clone(),
+                shared: shared.clone(),
+                requests: sender.clone(),
                 stage,
             }));
         }
         Self {
             site,
             orchestrator,
-            stations,
-            desks,
-            orders: Mutex::new(Some(receiver)),
+            served_stages,
+            services,
+            requests: Mutex::new(Some(receiver)),
         }
     }
 
     /// Works on all stages, for ever, unless a part of it panicked. Dropping the future ends all of it at once, and loses nothing.
     pub async fn run(self: &Arc<Self>) {
         // Two runs would submit the same leases; the second one finds nothing to receive.
-        let receiver = self.orders.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let receiver = self
+            .requests
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
         let Some(mut receiver) = receiver else { return };
         self.restore().await;
         let mut tasks = JoinSet::new();
-        for desk in self.desks.values() {
-            tasks.spawn(self.clone().attend(desk.clone()));
+        for shared in self.services.values() {
+            tasks.spawn(self.clone().attend(shared.clone()));
         }
-        for station in &self.stations {
-            let (stages, station) = (self.clone(), station.clone());
+        for served in &self.served_stages {
+            let (stages, served) = (self.clone(), served.clone());
             tasks.spawn(async move {
-                let board = Board {
+                let polled = PolledLeases {
                     stages: &stages,
-                    station: &station,
+                    served: &served,
                 };
-                let stage = &station.stage;
+                let stage = &served.stage;
                 // Ends with this future.
-                poll(&board, &stage.service, &stage.limits, &CancellationToken::new()).await;
+                poll(&polled, &stage.service, &stage.limits, &CancellationToken::new()).await;
             });
         }
-        for station in &self.stations {
+        for served in &self.served_stages {
             self.orchestrator
-                .register(Arc::new(ServicePool::new(station.clone())));
+                .register(Arc::new(ServicePool::new(served.clone())));
         }
-        let mut orders = JoinSet::new();
+        let mut requests = JoinSet::new();
         loop {
             tokio::select! {
-                Some(order) = receiver.recv() => {
+                Some(request) = receiver.recv() => {
                     let stages = self.clone();
-                    orders.spawn(async move { stages.carry_out(order).await });
+                    requests.spawn(async move { stages.carry_out(request).await });
                 }
-                Some(carried_out) = orders.join_next(), if !orders.is_empty() => {
+                Some(carried_out) = requests.join_next(), if !requests.is_empty() => {
                     if let Err(panic) = carried_out {
                         error!(%panic, "a submit ended early; its lease is submitted again");
                     }
@@ -201,14 +205,14 @@ impl ExternalStages {
     pub async fn workers(&self) -> Vec<WorkerRecord> {
         let leases = self.site.store.leases(Utc::now()).await;
         let held = leases.map(|leases| leases.held).unwrap_or_default();
-        let record = |station: &Arc<Station>| {
-            let own = held.iter().filter(|held| held.worker == station.worker);
+        let record = |served: &Arc<ServedStage>| {
+            let own = held.iter().filter(|held| held.worker == served.worker);
             let in_use: usize = own.map(|held| held.leases).sum();
             WorkerRecord {
-                worker: station.worker.clone(),
-                stage: station.stage.name.clone(),
+                worker: served.worker.clone(),
+                stage: served.stage.name.clone(),
                 models: Vec::new(),
-                slots: u32::try_from(station.desk.max_in_flight).unwrap_or(u32::MAX),
+                slots: u32::try_from(served.shared.max_in_flight).unwrap_or(u32::MAX),
                 in_use: u32::try_from(in_use).unwrap_or(u32::MAX),
                 incarnation: 0,
                 last_heartbeat: None,
@@ -216,7 +220,7 @@ impl ExternalStages {
                 pages_finished: None,
             }
         };
-        self.stations.iter().map(record).collect()
+        self.served_stages.iter().map(record).collect()
     }
 
     /// Takes over what the leader before this one found out about the services.
@@ -224,8 +228,8 @@ impl ExternalStages {
         match self.site.services.services().await {
             Ok(records) => {
                 for record in records {
-                    if let Some(desk) = self.desks.get(&record.name) {
-                        desk.health.restore(&record, Utc::now());
+                    if let Some(shared) = self.services.get(&record.name) {
+                        shared.health.restore(&record, Utc::now());
                     }
                 }
             }
@@ -234,39 +238,39 @@ impl ExternalStages {
     }
 
     /// Records how a service is doing whenever that changes, and wakes the orchestrator once it may be given more.
-    async fn attend(self: Arc<Self>, desk: Arc<Desk>) {
+    async fn attend(self: Arc<Self>, shared: Arc<SharedService>) {
         let mut told = None;
         loop {
             // Before the health itself, so that a change in between is told twice and not missed.
-            let changes = desk.health.changes();
+            let changes = shared.health.changes();
             if told != Some(changes) {
-                let record = desk.health.record(Utc::now());
+                let record = shared.health.record(Utc::now());
                 match self.site.services.record_service(&record).await {
                     Ok(()) => told = Some(changes),
                     Err(error) => debug!(%error, "how a service is doing is not recorded now"),
                 }
             }
             // Whatever changed meanwhile is seen by the next turn, as its announcement stays.
-            sleep(desk.health.pause()).await;
+            sleep(shared.health.pause()).await;
             self.orchestrator.wake();
-            desk.health.changed().await;
+            shared.health.changed().await;
         }
     }
 
-    fn station(&self, stage: &str) -> Option<&Arc<Station>> {
-        self.stations
+    fn served_stage(&self, stage: &str) -> Option<&Arc<ServedStage>> {
+        self.served_stages
             .iter()
-            .find(|station| station.stage.name.as_str() == stage)
+            .find(|served| served.stage.name.as_str() == stage)
     }
 }
 
 #[async_trait]
 impl JobListener for ExternalStages {
     async fn hear(&self, message: &JobMessage) -> Result<Heard, StateError> {
-        let (Some(station), Ok(id)) = (self.station(&message.stage), message.id.parse()) else {
+        let (Some(served), Ok(id)) = (self.served_stage(&message.stage), message.id.parse()) else {
             return Ok(Heard::UnknownJob);
         };
-        let (stage, job) = (&station.stage.name, message.job.as_str());
+        let (stage, job) = (&served.stage.name, message.job.as_str());
         for _ in 0..LOOKS_AHEAD {
             let Some(task) = self.site.store.task(TaskId(id)).await? else {
                 return Ok(Heard::UnknownJob);
@@ -274,7 +278,7 @@ impl JobListener for ExternalStages {
             let jobs = self.site.services.service_jobs(task.id).await?;
             match hearing(&task, &jobs, stage, job) {
                 Hearing::Current(fence) => {
-                    self.settle(station, &fence, job, message.look()).await?;
+                    self.record_look(served, &fence, job, message.look()).await?;
                     return Ok(Heard::Processed);
                 }
                 Hearing::Past => return Ok(Heard::Processed),

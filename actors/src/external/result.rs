@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 use tracing::{debug, warn};
 
-use super::{ExternalStages, REPORT_AGAIN, Station};
+use super::{ExternalStages, REPORT_AGAIN, ServedStage};
 use crate::services::{WRITES, lost_job};
 
 /// Version of the object that a result is written as.
@@ -23,16 +23,16 @@ impl ExternalStages {
     /// # Errors
     ///
     /// [`StateError`] if it cannot be written now; the job may be asked about again then.
-    pub(super) async fn settle(
+    pub(super) async fn record_look(
         &self,
-        station: &Station,
+        served: &ServedStage,
         fence: &Fence,
         job: &str,
         look: JobLook,
     ) -> Result<(), StateError> {
         let verdict = match look {
             JobLook::Running => return Ok(()),
-            JobLook::Completed(result) => match self.keep(station, fence, job, &result).await? {
+            JobLook::Completed(result) => match self.keep(served, fence, job, &result).await? {
                 Some(report) => StageVerdict::Succeeded(report),
                 // The lease is over.
                 None => return Ok(()),
@@ -67,7 +67,7 @@ impl ExternalStages {
     /// Writes the result as an artifact of the lease; `None` if that is over.
     async fn keep(
         &self,
-        station: &Station,
+        served: &ServedStage,
         fence: &Fence,
         job: &str,
         result: &Value,
@@ -80,7 +80,7 @@ impl ExternalStages {
         let Some(of) = store.job_by_id(task.job_id).await? else {
             return Ok(None);
         };
-        let service = station.stage.service.name.as_str();
+        let service = served.stage.service.name.as_str();
         let object = json!({
             "version": VERSION,
             "job": of.key.as_str(),

@@ -1,4 +1,4 @@
-//! Submits: work of a lease is handed to its service, under a key made of the fence.
+//! Submits: work of a lease is sent to its service, under a key made of the fence.
 
 use std::sync::Arc;
 
@@ -11,48 +11,48 @@ use tracing::{debug, warn};
 
 use super::context::context;
 use super::result::failed;
-use super::{ExternalStages, Station};
+use super::{ExternalStages, ServedStage};
 use crate::services::{FIRST_WRITE_PAUSE, WRITES};
 
 /// Work that leaves for a service.
 #[derive(Debug)]
-pub(super) enum Order {
-    Submit(Handed),
+pub(super) enum Request {
+    Submit(Submission),
     /// The jobs of these leases are no longer wanted.
-    Cancel(Arc<Station>, Vec<Fence>),
+    Cancel(Arc<ServedStage>, Vec<Fence>),
 }
 
 /// Lease whose work is to be submitted. There is one of it at a time, until this is dropped.
 #[derive(Debug)]
-pub(super) struct Handed {
-    station: Arc<Station>,
+pub(super) struct Submission {
+    served: Arc<ServedStage>,
     fence: Fence,
     /// True if it may have been submitted before, by a process that did not record it.
     is_resumed: bool,
 }
 
-impl Station {
-    /// Orders the submit of a lease, unless it is under way. Returns false if nobody carries out orders any more.
-    pub(super) fn order(self: &Arc<Self>, fence: Fence, is_resumed: bool) -> bool {
-        if !self.desk.under_way().insert(fence.clone()) {
+impl ServedStage {
+    /// Requests the submit of a lease, unless it is under way. Returns false if nobody carries out requests any more.
+    pub(super) fn request(self: &Arc<Self>, fence: Fence, is_resumed: bool) -> bool {
+        if !self.shared.under_way().insert(fence.clone()) {
             return true;
         }
-        let handed = Handed {
-            station: self.clone(),
+        let submission = Submission {
+            served: self.clone(),
             fence,
             is_resumed,
         };
-        self.orders.send(Order::Submit(handed)).is_ok()
+        self.requests.send(Request::Submit(submission)).is_ok()
     }
 }
 
-impl Drop for Handed {
+impl Drop for Submission {
     fn drop(&mut self) {
-        let desk = &self.station.desk;
-        desk.under_way().remove(&self.fence);
+        let shared = &self.served.shared;
+        shared.under_way().remove(&self.fence);
         // Another one may have its turn.
-        if desk.health.is_limited() {
-            desk.health.announce();
+        if shared.health.is_limited() {
+            shared.health.announce();
         }
     }
 }
@@ -78,19 +78,19 @@ pub(super) fn key(fence: &Fence) -> String {
 }
 
 impl ExternalStages {
-    pub(super) async fn carry_out(&self, order: Order) {
-        match order {
-            Order::Submit(handed) => self.submit(handed).await,
-            Order::Cancel(station, fences) => {
+    pub(super) async fn carry_out(&self, request: Request) {
+        match request {
+            Request::Submit(submission) => self.submit(submission).await,
+            Request::Cancel(served, fences) => {
                 for fence in &fences {
-                    self.cancel(&station, fence).await;
+                    self.cancel(&served, fence).await;
                 }
             }
         }
     }
 
     /// Tells the service once that the job of a lease is no longer wanted. Whatever it makes of that, the lease is over.
-    async fn cancel(&self, station: &Station, fence: &Fence) {
+    async fn cancel(&self, served: &ServedStage, fence: &Fence) {
         let jobs = self
             .site
             .services
@@ -99,16 +99,16 @@ impl ExternalStages {
             .unwrap_or_default();
         let job = jobs.into_iter().find(|job| job.fence == *fence);
         if let Some(ServiceJob { job, .. }) = job
-            && let Err(error) = station.stage.service.client.cancel(&job).await
+            && let Err(error) = served.stage.service.client.cancel(&job).await
         {
             debug!(job, %error, "the service was not told that a job is cancelled");
         }
     }
 
     /// Submits the work of a lease, and writes what became of that. What cannot be written is submitted again, under the same key.
-    async fn submit(&self, handed: Handed) {
-        let (fence, is_resumed) = (&handed.fence, handed.is_resumed);
-        let written = match self.hand_over(&handed).await {
+    async fn submit(&self, submission: Submission) {
+        let (fence, is_resumed) = (&submission.fence, submission.is_resumed);
+        let written = match self.send(&submission).await {
             Ok(Submitted::Job(job)) => {
                 self.record(fence, job).await;
                 Ok(())
@@ -138,15 +138,15 @@ impl ExternalStages {
         jobs.map_or(true, |jobs| jobs.iter().any(|job| job.fence == *fence))
     }
 
-    async fn hand_over(&self, handed: &Handed) -> Result<Submitted, StateError> {
-        let Handed {
-            station,
+    async fn send(&self, submission: &Submission) -> Result<Submitted, StateError> {
+        let Submission {
+            served,
             fence,
             is_resumed,
-        } = handed;
-        let (service, health) = (&station.stage.service, &station.desk.health);
+        } = submission;
+        let (service, health) = (&served.stage.service, &served.shared.health);
         // Never closed.
-        let Ok(_permit) = station.desk.submits.acquire().await else {
+        let Ok(_permit) = served.shared.submits.acquire().await else {
             return Ok(Submitted::Nothing);
         };
         health.turn().await;

@@ -24,7 +24,7 @@ use tracing::debug;
 
 pub use health::{Rate, ServiceHealth};
 pub use message::{JobMessage, MalformedMessage};
-pub(crate) use poller::{JobBoard, Page, poll};
+pub(crate) use poller::{Page, PolledJobs, poll};
 
 /// Looks at work whose job has not been recorded yet when its end is told, and the pause between them.
 pub(crate) const LOOKS_AHEAD: u32 = 20;

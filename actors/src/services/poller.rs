@@ -28,7 +28,7 @@ pub(crate) struct Page<J> {
 
 /// Record of the jobs that a service has of a stage.
 #[async_trait]
-pub(crate) trait JobBoard: Sync {
+pub(crate) trait PolledJobs: Sync {
     type Job: Clone + Send + Sync;
 
     /// Returns the first jobs behind a place that are of this age, so many at most.
@@ -40,7 +40,7 @@ pub(crate) trait JobBoard: Sync {
     ) -> Result<Page<Self::Job>, StateError>;
 
     /// Writes the end of a job, if it has one.
-    async fn settle(&self, id: &str, job: &Self::Job, look: JobLook) -> Result<(), StateError>;
+    async fn record_look(&self, id: &str, job: &Self::Job, look: JobLook) -> Result<(), StateError>;
 
     /// Notes that the record does not answer.
     fn unanswered(&self, error: &StateError);
@@ -48,7 +48,7 @@ pub(crate) trait JobBoard: Sync {
 
 /// Asks about all jobs, at each interval, until it is time to stop.
 pub(crate) async fn poll(
-    board: &impl JobBoard,
+    polled: &impl PolledJobs,
     service: &StageService,
     limits: &StageLimits,
     stop: &CancellationToken,
@@ -63,14 +63,14 @@ pub(crate) async fn poll(
         if !slept(health.pause().max(interval - quarter), stop).await {
             return;
         }
-        if let Err(error) = round(board, service, &health, age, stop).await {
-            board.unanswered(&error);
+        if let Err(error) = round(polled, service, &health, age, stop).await {
+            polled.unanswered(&error);
         }
     }
 }
 
-async fn round<B: JobBoard>(
-    board: &B,
+async fn round<B: PolledJobs>(
+    polled: &B,
     service: &StageService,
     health: &ServiceHealth,
     age: Duration,
@@ -78,18 +78,18 @@ async fn round<B: JobBoard>(
 ) -> Result<(), StateError> {
     let mut after: Option<B::Job> = None;
     loop {
-        let page = board.page(age, after.as_ref(), PAGE).await?;
+        let page = polled.page(age, after.as_ref(), PAGE).await?;
         let asked = page
             .jobs
             .iter()
             .map(async |(id, job)| match service.look(health, id).await {
-                Some(look) => board.settle(id, job, look).await,
+                Some(look) => polled.record_look(id, job, look).await,
                 None => Ok(()),
             });
         let asked: Vec<_> = asked.collect();
         let mut asked = stream::iter(asked).buffer_unordered(AT_ONCE);
-        while let Some(settled) = asked.next().await {
-            settled?;
+        while let Some(recorded) = asked.next().await {
+            recorded?;
             if stop.is_cancelled() || !health.pause().is_zero() {
                 return Ok(());
             }

@@ -10,20 +10,20 @@ use parkhang_service::JobLook;
 use parkhang_state::StateError;
 use tracing::warn;
 
-use super::{ExternalStages, Station};
-use crate::services::{JobBoard, Page};
+use super::{ExternalStages, ServedStage};
+use crate::services::{Page, PolledJobs};
 
 /// Age from which on a lease without a job is submitted again: a younger one may be on its way here as an assignment.
 const ON_ITS_WAY: TimeDelta = TimeDelta::seconds(1);
 
 /// Leases of a stage.
-pub(super) struct Board<'a> {
+pub(super) struct PolledLeases<'a> {
     pub(super) stages: &'a ExternalStages,
-    pub(super) station: &'a Arc<Station>,
+    pub(super) served: &'a Arc<ServedStage>,
 }
 
 #[async_trait]
-impl JobBoard for Board<'_> {
+impl PolledJobs for PolledLeases<'_> {
     type Job = Fence;
 
     /// Leases without a job are submitted again on the way: whoever was to submit them may be gone.
@@ -38,7 +38,7 @@ impl JobBoard for Board<'_> {
         let begun_by = age.and_then(|age| now.checked_sub_signed(age));
         let services = &self.stages.site.services;
         let leases = services.service_leases(
-            &self.station.worker,
+            &self.served.worker,
             begun_by.unwrap_or_default(),
             after.map(|fence| fence.task),
             limit as usize,
@@ -57,17 +57,17 @@ impl JobBoard for Board<'_> {
                 Some(job) => jobs.push((job, fence)),
                 None if began.is_some_and(|began| now - began < ON_ITS_WAY) => {}
                 // Fails only when the work on external stages has ended.
-                None => drop(self.station.order(fence, true)),
+                None => drop(self.served.request(fence, true)),
             }
         }
         Ok(Page { jobs, next })
     }
 
-    async fn settle(&self, id: &str, fence: &Fence, look: JobLook) -> Result<(), StateError> {
-        self.stages.settle(self.station, fence, id, look).await
+    async fn record_look(&self, id: &str, fence: &Fence, look: JobLook) -> Result<(), StateError> {
+        self.stages.record_look(self.served, fence, id, look).await
     }
 
     fn unanswered(&self, error: &StateError) {
-        warn!(stage = %self.station.stage.name, %error, "the leases of a service cannot be read now");
+        warn!(stage = %self.served.stage.name, %error, "the leases of a service cannot be read now");
     }
 }

@@ -6,17 +6,17 @@ use async_trait::async_trait;
 use parkhang_service::JobLook;
 use parkhang_state::{StateError, SubmittedJob};
 
-use super::{Entities, Station};
-use crate::services::{JobBoard, Page};
+use super::{Entities, ServedStage};
+use crate::services::{Page, PolledJobs};
 
 /// Jobs of a stage.
-pub(super) struct Board<'a> {
+pub(super) struct PolledRows<'a> {
     pub(super) entities: &'a Entities,
-    pub(super) station: &'a Station,
+    pub(super) served: &'a ServedStage,
 }
 
 #[async_trait]
-impl JobBoard for Board<'_> {
+impl PolledJobs for PolledRows<'_> {
     type Job = SubmittedJob;
 
     async fn page(
@@ -27,7 +27,7 @@ impl JobBoard for Board<'_> {
     ) -> Result<Page<SubmittedJob>, StateError> {
         let table = &self.entities.table;
         let jobs = table
-            .submitted(&self.station.stage.name, age, after, limit)
+            .submitted(&self.served.stage.name, age, after, limit)
             .await?;
         let is_full = jobs.len() >= limit as usize;
         Ok(Page {
@@ -36,14 +36,14 @@ impl JobBoard for Board<'_> {
         })
     }
 
-    async fn settle(&self, id: &str, job: &SubmittedJob, look: JobLook) -> Result<(), StateError> {
+    async fn record_look(&self, id: &str, job: &SubmittedJob, look: JobLook) -> Result<(), StateError> {
         self.entities
-            .settle(self.station, &job.id, id, look)
+            .record_look(self.served, &job.id, id, look)
             .await
             .map(drop)
     }
 
     fn unanswered(&self, error: &StateError) {
-        self.entities.unanswered(self.station, error);
+        self.entities.unanswered(self.served, error);
     }
 }
