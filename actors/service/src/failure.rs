@@ -2,6 +2,8 @@
 
 use parkhang_core::domain::FailureKind;
 
+use crate::error::ServiceError;
+
 /// Parts of texts about failures that no other try will mend.
 const HARD: [&str; 7] = [
     "enotfound",
@@ -24,6 +26,16 @@ const MAX_MESSAGE: usize = 1000;
 pub struct JobFailure {
     pub message: String,
     pub kind: FailureKind,
+}
+
+impl From<ServiceError> for JobFailure {
+    /// Failure of a job that was not submitted for this error.
+    fn from(error: ServiceError) -> Self {
+        Self {
+            message: error.to_string(),
+            kind: error.kind(),
+        }
+    }
 }
 
 impl JobFailure {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures::future::join_all;
 use parkhang_core::policy::entity::{EntityEvent, EntityFence};
-use parkhang_service::{JobFailure, ServiceError};
+use parkhang_service::JobFailure;
 use parkhang_state::{ClaimedEntity, EntityOutcome, Finding};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -71,7 +71,7 @@ async fn submit(entities: &Entities, served: &ServedStage, claimed: &ClaimedEnti
     let key = key(entities, served, claimed);
     let submitted = match served.service.submit(&served.health, &key, body).await {
         Ok(job) => Submit::Went(EntityEvent::Submitted { claim, job }),
-        Err(error) => Submit::Failed(failure_of(&error)),
+        Err(error) => Submit::Failed(error.into()),
     };
     write(entities, served, claimed, &submitted).await;
 }
@@ -81,13 +81,6 @@ enum Submit {
     /// It was made, or the claim is given back.
     Went(EntityEvent),
     Failed(JobFailure),
-}
-
-fn failure_of(error: &ServiceError) -> JobFailure {
-    JobFailure {
-        message: error.to_string(),
-        kind: error.kind(),
-    }
 }
 
 /// Key of a submit: the same for each transmission of one claim, and no other.

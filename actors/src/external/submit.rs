@@ -173,10 +173,7 @@ impl ExternalStages {
         };
         Ok(match service.submit(health, &key(fence), body).await {
             Ok(job) => Submitted::Job(job),
-            Err(error) => Submitted::Failed(JobFailure {
-                message: error.to_string(),
-                kind: error.kind(),
-            }),
+            Err(error) => Submitted::Failed(error.into()),
         })
     }
 
