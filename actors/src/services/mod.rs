@@ -58,7 +58,7 @@ pub enum Heard {
     UnknownJob,
 }
 
-/// Whoever gives work to services and is told of its end.
+/// Receiver of messages about jobs: a part of the program that gives work to services.
 #[async_trait]
 pub trait JobListener: Send + Sync + fmt::Debug {
     /// Carries out what a service tells of a job.

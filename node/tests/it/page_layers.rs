@@ -82,7 +82,7 @@ fn layout() -> VolumeLayout {
     ArtifactLayout::bdrc_v2(&JobKey::new("page_ocr").unwrap()).volume(&volume)
 }
 
-/// For each page the origin of its words and whether a look has contradicted its text, and the words as one text.
+/// Pages by number: the origin of their words, whether a look has contradicted the text of the file, and the words as one text.
 fn read(pdf: &Path, out: &Path, options: &[&str]) -> BTreeMap<i32, (&'static str, bool, String)> {
     let mut command = node(["ocr", "--json", "--export", "text", "--out"]);
     command.arg(out).args(options).arg(pdf);

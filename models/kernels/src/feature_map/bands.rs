@@ -6,7 +6,7 @@ use crate::error::InferenceError;
 /// Values of a map in a band.
 const BAND: usize = 1 << 18;
 
-/// What `compute` makes of a map, computed band after band. Bands are of whole units of `unit` rows, and each is computed with the
+/// Computes the result of `compute` for a map, band after band. Bands are of whole units of `unit` rows, and each is computed with the
 /// units above and below it, whose rows of the result are left out.
 pub(super) fn by_bands(
     map: &RowMap,

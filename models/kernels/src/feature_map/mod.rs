@@ -73,7 +73,7 @@ pub trait FeatureMap: Sized + Clone {
         Self::stack(maps).convolve(convolution, activation)
     }
 
-    /// What `compute` makes of the map. The number of rows of the result is in proportion, and none depends on rows of the map that
+    /// Returns the result of `compute` for the map. The number of rows of the result is in proportion, and none depends on rows of the map that
     /// are `unit` rows or more above or below those that it is of: a map in host memory is computed in bands of rows.
     fn by_bands(
         &self,

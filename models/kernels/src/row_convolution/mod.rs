@@ -163,8 +163,8 @@ impl RowConvolution {
         Some(perceptron.forward(InstructionSet::detect(), map, factors))
     }
 
-    /// For each pixel the channel with the largest score after this convolution, of single pixels and int8-quantised, and its share
-    /// of the softmax over all; `None` for other convolutions.
+    /// Returns for each pixel the channel with the largest score after this convolution, of single pixels and int8-quantised, and its
+    /// share of the softmax over all; `None` for other convolutions.
     #[cfg_attr(
         not(target_arch = "x86_64"),
         expect(unused_variables, reason = "other processors have no such convolutions")
