@@ -134,13 +134,15 @@ fn hard_sigmoid_vector<S: Simd>(simd: S, value: S::f32s) -> S::f32s {
     simd.min_f32s(simd.max_f32s(line, splat(0.0)), splat(1.0))
 }
 
+/// The logistic function, in a form that becomes vector code in loops.
 #[inline(always)]
-pub(crate) fn sigmoid(value: f32) -> f32 {
+pub fn sigmoid(value: f32) -> f32 {
     1.0 / (1.0 + exp(-value))
 }
 
+/// The hyperbolic tangent, in a form that becomes vector code in loops.
 #[inline(always)]
-pub(crate) fn tanh(value: f32) -> f32 {
+pub fn tanh(value: f32) -> f32 {
     2.0 * sigmoid(2.0 * value) - 1.0
 }
 

@@ -20,7 +20,7 @@ pub mod feature_map;
 mod precision;
 mod row_convolution;
 
-pub use activation::Activation;
+pub use activation::{Activation, sigmoid, tanh};
 pub use convolution::{Conv2dShape, ConvolutionWeights};
 pub use error::InferenceError;
 pub use precision::Precision;

@@ -27,7 +27,7 @@ use std::path::Path;
 
 pub use error::WeightsError;
 pub(crate) use names::LayerKind;
-pub use names::Slot;
+pub use names::{NamedConstant, Slot};
 pub(crate) use onnx::OnnxGraph;
 
 use sha2::{Digest, Sha256};
@@ -58,14 +58,22 @@ pub(crate) enum Checkpoint {
 }
 
 /// The tensors of the ONNX file `path` under the names of `slots`, the layers of a network in the order in which it uses them.
-/// `operators` are those refused elsewhere, which this network has and computes.
+/// `constants` are tensors of parts that the graph does not spell out as layers, such as the body of a loop. `operators` are those
+/// refused elsewhere, which this network has and computes.
 ///
 /// # Errors
 /// [`WeightsError`] for a file that is no graph of such layers.
-pub fn import_onnx(path: &Path, slots: &[Slot], operators: &[&str]) -> Result<StateDict, WeightsError> {
+pub fn import_onnx(
+    path: &Path,
+    slots: &[Slot],
+    constants: &[NamedConstant],
+    operators: &[&str],
+) -> Result<StateDict, WeightsError> {
     refuse_pointer(path)?;
     let graph = OnnxGraph::open(path)?;
-    names::assign(graph.label(), graph.layers(operators)?, slots)
+    let mut tensors = names::assign(graph.label(), graph.layers(operators)?, slots)?;
+    tensors.extend(graph.constants(constants)?);
+    Ok(tensors)
 }
 
 impl Checkpoint {

@@ -25,6 +25,15 @@ pub struct Slot {
     norm: Option<String>,
 }
 
+/// A tensor of a network that a file has under a name of its own, in a part whose layers cannot be told from the graph.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedConstant {
+    /// Name of the tensor in the network.
+    pub name: String,
+    /// Name of the constant in the file.
+    pub published: String,
+}
+
 impl Slot {
     pub fn convolution(path: impl Into<String>) -> Self {
         Self {

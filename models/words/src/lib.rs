@@ -1,9 +1,10 @@
-//! Words of pages of any print: which way up a page is, where its text is, what it says, and where each word stands.
+//! Words of pages of any print: which way up a page is, where its text is, what it says, and where each word stands; and the layout
+//! of such pages: their regions, and the cells of their tables.
 //!
 //! The rooms import each other in one direction. [`inference`] is the seam in the middle: traits of networks over plain buffers.
 //! On its one side is geometry, which never sees a network: the input of each network and what its answer means
-//! (`page_orientation`, `detection`, `crop`, `decode`, with `ink` for what frames are too coarse for), the order of lines
-//! (`order`), and a page as a whole (`read`). On the other are the networks, over the maps of `parkhang-kernels`, whose layers come
+//! (`page_orientation`, `detection`, `crop`, `decode`, with `ink` for what frames are too coarse for; `regions`, `table_structure`), the
+//! order of lines (`order`), and a page as a whole (`read`). On the other are the networks, over the maps of `parkhang-kernels`, whose layers come
 //! from bundles (`models`) or from the ONNX files as published ([`import`]).
 //!
 //! Coordinates are those of the page that was given, in pixels, x to the right and y down. Here, other than in `parkhang-cv`, they
@@ -13,6 +14,7 @@ mod charset;
 mod crop;
 mod decode;
 mod detection;
+mod imagenet;
 pub mod import;
 pub mod inference;
 mod ink;
@@ -25,13 +27,17 @@ mod page_orientation;
 mod parity;
 mod quad;
 mod read;
+mod regions;
+mod table_structure;
 mod turn;
 
 pub use charset::Charset;
 pub use inference::InferenceError;
-pub use models::{FOLDERS, PrintModels, is_print_models, load};
+pub use models::{FOLDERS, LAYOUT_FOLDERS, LayoutModels, PrintModels, is_print_models, load, load_layout};
 pub use parkhang_kernels::device::ComputeDevice;
 pub use parkhang_models::weights::WeightsError;
 pub use quad::{Position, Quad};
 pub use read::{Line, Orienting, PageReading, ReadOptions, Word, read, read_lines};
+pub use regions::{Region, RegionKind, regions};
+pub use table_structure::{TableCell, TableStructure, table_structure};
 pub use turn::Turn;

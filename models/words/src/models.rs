@@ -1,4 +1,4 @@
-//! The three models that read print, out of the folders of their bundles.
+//! The models that read print and those that see the layout of pages, out of the folders of their bundles.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use parkhang_models::weights::Bundle;
 use sha2::{Digest, Sha256};
 
 use crate::charset::Charset;
-use crate::inference::{OrientationClassifier, TextDetector, WordRecognizer};
+use crate::inference::{LayoutDetector, OrientationClassifier, TableReader, TextDetector, WordRecognizer};
 use crate::networks::{
-    Architecture, CLASSES, Classifier, Detector, PlacedClassifier, PlacedDetector, PlacedRecognizer,
-    Recognizer,
+    Architecture, CLASSES, Classifier, Detector, LayoutNetwork, PlacedClassifier, PlacedDetector,
+    PlacedLayout, PlacedRecognizer, PlacedTable, Recognizer, TableNetwork,
 };
 
 /// Names of the bundles' folders, in the order of the fields of [`PrintModels`].
@@ -30,6 +30,43 @@ pub struct PrintModels {
     pub charset: Arc<Charset>,
     /// SHA-256 over those of the bundles, hexadecimal: it identifies all files that decide what is read.
     pub sha256: String,
+}
+
+/// Names of the bundles' folders, in the order of the fields of [`LayoutModels`].
+pub const LAYOUT_FOLDERS: [&str; 2] = ["layout", "table"];
+
+/// The networks that see the layout of pages, on one device. Actors may put handles on their own threads in place of the networks.
+#[derive(Debug, Clone)]
+pub struct LayoutModels {
+    pub layout: Arc<dyn LayoutDetector>,
+    pub table: Arc<dyn TableReader>,
+    /// SHA-256 over those of the bundles, hexadecimal.
+    pub sha256: String,
+}
+
+/// Reads the bundles in the folders [`LAYOUT_FOLDERS`] below `directory` and puts their networks on a device.
+///
+/// # Errors
+/// [`WeightsError`] where a file is missing, damaged, or that of another network.
+pub fn load_layout(directory: &Path, device: &ComputeDevice) -> Result<LayoutModels, WeightsError> {
+    let [layout, table] = LAYOUT_FOLDERS.map(|folder| Bundle::open(&directory.join(folder)));
+    let (layout, table) = (layout?, table?);
+    layout.print(<LayoutNetwork<HostMap> as Architecture<HostMap>>::NAME)?;
+    table.print(<TableNetwork<HostMap> as Architecture<HostMap>>::NAME)?;
+    Ok(LayoutModels {
+        layout: Arc::new(placed(&layout, device, PlacedLayout::load)?),
+        table: Arc::new(placed(&table, device, PlacedTable::load)?),
+        sha256: sha256_of(&[&layout, &table]),
+    })
+}
+
+/// SHA-256 over those of bundles, hexadecimal.
+fn sha256_of(bundles: &[&Bundle]) -> String {
+    let mut hash = Sha256::new();
+    for bundle in bundles {
+        hash.update(bundle.sha256());
+    }
+    hex::encode(hash.finalize())
 }
 
 /// Returns whether the folder has the bundles; reads nothing but names.
@@ -48,16 +85,12 @@ pub fn load(directory: &Path, device: &ComputeDevice) -> Result<PrintModels, Wei
     orientation.print(<Classifier<HostMap> as Architecture<HostMap>>::NAME)?;
     detector.print(<Detector<HostMap> as Architecture<HostMap>>::NAME)?;
     recognizer.print(<Recognizer<HostMap> as Architecture<HostMap>>::NAME)?;
-    let mut hash = Sha256::new();
-    for bundle in [&orientation, &detector, &recognizer] {
-        hash.update(bundle.sha256());
-    }
     Ok(PrintModels {
         orientation: Arc::new(placed(&orientation, device, PlacedClassifier::load)?),
         detector: Arc::new(placed(&detector, device, PlacedDetector::load)?),
         recognizer: Arc::new(placed(&recognizer, device, PlacedRecognizer::load)?),
         charset: Arc::new(charset(&recognizer)?),
-        sha256: hex::encode(hash.finalize()),
+        sha256: sha256_of(&[&orientation, &detector, &recognizer]),
     })
 }
 

@@ -3,6 +3,7 @@
 use image::{RgbImage, imageops};
 use parkhang_cv::resize::resize_area;
 
+use crate::imagenet::normalized;
 use crate::inference::ImageBatch;
 
 /// Side of the picture that the classifier takes.
@@ -11,9 +12,6 @@ const SIDE: u32 = 224;
 const SHORT: u32 = 256;
 /// Ratio of the sides up to which a page is scaled as a whole.
 const LONGEST: u32 = 4;
-/// Means and deviations of ImageNet's channels, in the order in which the values below name them: red, green, blue.
-const MEANS: [f32; 3] = [0.485, 0.456, 0.406];
-const DEVIATIONS: [f32; 3] = [0.229, 0.224, 0.225];
 
 /// The middle of a page, as the classifier takes it.
 pub(crate) fn picture(page: &RgbImage) -> ImageBatch {
@@ -40,21 +38,6 @@ pub(crate) fn picture(page: &RgbImage) -> ImageBatch {
         width: SIDE as usize,
         values: normalized(middle.as_raw()),
     }
-}
-
-/// Pixels of an image in red, green and blue as planes, normalised with ImageNet's means and deviations.
-pub(crate) fn normalized(pixels: &[u8]) -> Vec<f32> {
-    let (pixels, _) = pixels.as_chunks::<3>();
-    let mut values = Vec::with_capacity(3 * pixels.len());
-    for channel in 0..3 {
-        let (mean, deviation) = (MEANS[channel], DEVIATIONS[channel]);
-        values.extend(
-            pixels
-                .iter()
-                .map(|pixel| (f32::from(pixel[2 - channel]) / 255.0 - mean) / deviation),
-        );
-    }
-    values
 }
 
 #[cfg(test)]

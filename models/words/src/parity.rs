@@ -6,15 +6,19 @@ mod shipped;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
+use image::RgbImage;
 use parkhang_kernels::device::{ComputeDevice, DeviceSpec};
 use parkhang_kernels::feature_map::{DeviceMap, FeatureMap, HostMap, MapSize};
+use parkhang_kernels::sigmoid;
 use parkhang_models::checkpoint::layers::LayerLoader;
 use parkhang_models::checkpoint::tensors::WeightTensors;
 use safetensors::SafeTensors;
 
+use crate::imagenet::normalized;
 use crate::import::PrintNetwork;
-use crate::networks::{Architecture, Builder, Classifier, Detector, Recognizer};
-use crate::page_orientation;
+use crate::inference::{LayoutLevel, TABLE_CLASSES};
+use crate::networks::{Architecture, Builder, Classifier, Detector, LayoutNetwork, Recognizer, TableNetwork};
+use crate::table_structure::padded;
 
 fn processor() -> ComputeDevice {
     ComputeDevice::open(&DeviceSpec::cpu(NonZeroUsize::MIN)).unwrap()
@@ -141,7 +145,7 @@ fn orients<M: FeatureMap>() {
         .chunks(3 * shape[1] * shape[2])
         .zip(expected.as_chunks::<4>().0)
     {
-        let values = page_orientation::normalized(image);
+        let values = normalized(image);
         let actual = network
             .forward(M::images(values, 1, size, processor().burn()))
             .unwrap();
@@ -179,4 +183,101 @@ fn the_classifier_computes_what_the_published_file_does() {
 #[test]
 fn the_classifier_computes_the_same_as_tensors() {
     orients::<DeviceMap>();
+}
+
+fn lays_out<M: FeatureMap>() {
+    let Some(models) = models().map(|models| models.join("picodet-layout-cdla")) else {
+        return;
+    };
+    let network: LayoutNetwork<M> = published(PrintNetwork::Layout, models.join("layout_cdla.onnx"));
+    let vectors = Vectors::read(models.join("reference.safetensors"));
+    let (shape, bytes) = vectors.bytes("image_u8_rgb");
+    let size = MapSize {
+        channels: 3,
+        rows: shape[0],
+        columns: shape[1],
+    };
+    let page = M::images(normalized(&bytes), 1, size, processor().burn());
+    let answers = network.forward(page).unwrap();
+    assert_eq!(answers[0].levels.len(), 4);
+    for (level, stride) in answers[0].levels.iter().zip([8, 16, 32, 64]) {
+        let cells = level.rows * level.columns;
+        let (_, scores) = vectors.floats(&format!("scores{stride}"));
+        let (_, distances) = vectors.floats(&format!("boxes{stride}"));
+        assert_eq!(scores.len(), LayoutLevel::CLASSES * cells);
+        for cell in 0..cells {
+            for class in 0..LayoutLevel::CLASSES {
+                let actual = sigmoid(level.values[class * cells + cell]);
+                let expected = scores[cell * LayoutLevel::CLASSES + class];
+                assert!(
+                    (actual - expected).abs() < 1e-4,
+                    "{stride} {cell}: {actual} {expected}"
+                );
+            }
+            for bin in 0..4 * LayoutLevel::BINS {
+                let actual = level.values[(LayoutLevel::CLASSES + bin) * cells + cell];
+                let expected = distances[cell * 4 * LayoutLevel::BINS + bin];
+                assert!(
+                    (actual - expected).abs() < 5e-3,
+                    "{stride} {cell} {bin}: {actual} {expected}"
+                );
+            }
+        }
+    }
+}
+
+fn reads_tables<M: FeatureMap>() {
+    let Some(models) = models().map(|models| models.join("slanet-plus")) else {
+        return;
+    };
+    let network: TableNetwork<M> = published(PrintNetwork::Table, models.join("slanet-plus.onnx"));
+    let vectors = Vectors::read(models.join("reference.safetensors"));
+    let (shape, bytes) = vectors.bytes("image_u8_rgb_unpadded");
+    let picture = RgbImage::from_raw(shape[1] as u32, shape[0] as u32, bytes).unwrap();
+    let batch = padded(&picture);
+    let size = MapSize {
+        channels: 3,
+        rows: batch.height,
+        columns: batch.width,
+    };
+    let answers = network
+        .forward(M::images(batch.values, 1, size, processor().burn()))
+        .unwrap();
+    let (_, structure) = vectors.floats("structure");
+    let (_, boxes) = vectors.floats("boxes");
+    // The last of the reference's steps are the token of the end and an empty one.
+    let steps = structure.len() / TABLE_CLASSES - 2;
+    assert_eq!(answers[0].len(), steps);
+    for (number, step) in answers[0].iter().enumerate() {
+        let shares = &structure[number * TABLE_CLASSES..(number + 1) * TABLE_CLASSES];
+        let largest = shares.iter().copied().fold(0.0, f32::max);
+        assert_eq!(shares[step.class], largest, "{number}");
+        assert!(
+            (step.probability - largest).abs() < 1e-3,
+            "{number}: {step:?} {largest}"
+        );
+        for (actual, expected) in step.corners.iter().zip(&boxes[number * 8..]) {
+            assert!((actual - expected).abs() < 1e-3, "{number}: {actual} {expected}");
+        }
+    }
+}
+
+#[test]
+fn the_layout_detector_computes_what_the_published_file_does() {
+    lays_out::<HostMap>();
+}
+
+#[test]
+fn the_layout_detector_computes_the_same_as_tensors() {
+    lays_out::<DeviceMap>();
+}
+
+#[test]
+fn the_table_reader_computes_what_the_published_file_does() {
+    reads_tables::<HostMap>();
+}
+
+#[test]
+fn the_table_reader_computes_the_same_as_tensors() {
+    reads_tables::<DeviceMap>();
 }

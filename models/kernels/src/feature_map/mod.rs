@@ -146,6 +146,9 @@ pub trait FeatureMap: Sized + Clone {
     /// Each pixel twice in its row, each row twice.
     fn doubled(&self) -> Self;
 
+    /// The first `rows` rows and `columns` columns, of which the map has as many at least.
+    fn cropped(self, rows: usize, columns: usize) -> Self;
+
     /// One row, in which the rows of each channel are channels of their own, channel by channel.
     fn rows_as_channels(self) -> Self;
 

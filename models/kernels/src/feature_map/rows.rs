@@ -362,6 +362,13 @@ impl FeatureMap for RowMap {
         Self::doubled(self)
     }
 
+    fn cropped(self, rows: usize, columns: usize) -> Self {
+        if (self.rows, self.width) == (rows, columns) {
+            return self;
+        }
+        Self::cropped(&self, rows, columns)
+    }
+
     fn rows_as_channels(self) -> Self {
         Self::rows_as_channels(&self)
     }

@@ -200,6 +200,11 @@ impl FeatureMap for Tensor<4> {
         interpolate(self.clone(), options)
     }
 
+    fn cropped(self, rows: usize, columns: usize) -> Self {
+        let [images, channels, _, _] = self.dims();
+        self.slice([0..images, 0..channels, 0..rows, 0..columns])
+    }
+
     fn rows_as_channels(self) -> Self {
         let [images, channels, rows, columns] = self.dims();
         self.reshape([images, channels * rows, 1, columns])

@@ -62,6 +62,8 @@ fn plain<M: FeatureMap>(size: MapSize, seed: usize) -> Vec<M> {
         map.enlarge(4 * rows, 4 * columns),
         map.enlarge(rows, columns),
         map.doubled(),
+        map.clone().cropped(rows, columns),
+        map.clone().cropped(rows - 1, columns - 1),
         map.clone().rows_as_channels(),
         map.clone().add(&map).relu(),
         map.clone().pad_columns(2, 3, &values),

@@ -70,6 +70,16 @@ impl RowMap {
         doubled
     }
 
+    /// The first `rows` rows and `columns` columns.
+    pub(crate) fn cropped(&self, rows: usize, columns: usize) -> Self {
+        let mut cropped = Self::unset(rows, self.channels, columns);
+        let channels = self.values.chunks_exact(self.width.max(1));
+        for (target, channel) in cropped.values.chunks_exact_mut(columns.max(1)).zip(channels) {
+            target.copy_from_slice(&channel[..columns]);
+        }
+        cropped
+    }
+
     /// A quarter of the channels at twice the rows and columns, the channels of the four pixels one after the other: the upper
     /// two, then the lower two.
     pub(crate) fn interleaved(&self) -> Self {

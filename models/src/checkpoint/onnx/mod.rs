@@ -16,7 +16,7 @@ use prost::Message;
 
 pub(super) use layer::GraphLayer;
 
-use super::{HostTensor, read_limited};
+use super::{HostTensor, NamedConstant, StateDict, read_limited};
 use crate::checkpoint::WeightsError;
 use proto::{GraphProto, ModelProto, NodeProto, TensorProto};
 
@@ -96,6 +96,20 @@ impl OnnxGraph {
     /// do not have them.
     pub(super) fn layers(&self, known: &[&str]) -> Result<Vec<GraphLayer>, WeightsError> {
         layer::layers(&Index::new(self), known)
+    }
+
+    /// Constants under the names that the network gives them.
+    pub(super) fn constants(&self, wanted: &[NamedConstant]) -> Result<StateDict, WeightsError> {
+        let index = Index::new(self);
+        let read = |constant: &NamedConstant| {
+            let published = constant.published.as_str();
+            let tensor = index
+                .constants
+                .get(published)
+                .ok_or_else(|| index.problem(format!("has no constant `{published}`")))?;
+            Ok((constant.name.clone(), index.tensor(tensor)?))
+        };
+        wanted.iter().map(read).collect()
     }
 }
 

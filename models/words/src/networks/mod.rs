@@ -1,10 +1,15 @@
 //! The networks behind the traits of [`crate::inference`]: which way up a page is, where its text is, and what a line says. They
 //! are plain code over a [`FeatureMap`] and know neither pages nor files.
 
+mod csp_pan;
 mod detector;
+mod layout;
 mod lcnet;
 mod orientation;
+mod pplcnet;
 mod recognizer;
+mod table;
+mod table_decoder;
 
 use parkhang_kernels::device::{ComputeDevice, DeviceKind};
 use parkhang_kernels::feature_map::{DeviceMap, FeatureMap, HostMap, MapSize};
@@ -12,13 +17,15 @@ use parkhang_kernels::{Conv2dShape, ConvolutionWeights};
 use parkhang_models::checkpoint::WeightsError;
 use rayon::prelude::*;
 
-use crate::inference::{Frame, ImageBatch, InferenceError};
-use crate::inference::{OrientationClassifier, TextDetector, WordRecognizer};
+use crate::inference::{Frame, ImageBatch, InferenceError, LayoutMaps, TableStep};
+use crate::inference::{LayoutDetector, OrientationClassifier, TableReader, TextDetector, WordRecognizer};
 use crate::layers::LayerSource;
 
 pub(crate) use detector::Detector;
+pub(crate) use layout::LayoutNetwork;
 pub(crate) use orientation::Classifier;
 pub(crate) use recognizer::{CLASSES, Recognizer};
+pub(crate) use table::TableNetwork;
 
 /// A network for maps of the kind `M`.
 pub(crate) trait Architecture<M: FeatureMap>: Sized {
@@ -230,6 +237,8 @@ impl ImageBatch {
 pub(crate) type PlacedDetector = Placed<Detector<HostMap>, Detector<DeviceMap>>;
 pub(crate) type PlacedRecognizer = Placed<Recognizer<HostMap>, Recognizer<DeviceMap>>;
 pub(crate) type PlacedClassifier = Placed<Classifier<HostMap>, Classifier<DeviceMap>>;
+pub(crate) type PlacedLayout = Placed<LayoutNetwork<HostMap>, LayoutNetwork<DeviceMap>>;
+pub(crate) type PlacedTable = Placed<TableNetwork<HostMap>, TableNetwork<DeviceMap>>;
 
 impl TextDetector for PlacedDetector {
     fn probabilities(&self, pages: &ImageBatch) -> Result<Vec<f32>, InferenceError> {
@@ -257,5 +266,21 @@ impl OrientationClassifier for PlacedClassifier {
         let fits = (pictures.height, pictures.width) == (orientation::SIDE, orientation::SIDE);
         pictures.check(fits, "of pictures of 224 x 224 pixels")?;
         self.answers(pictures)
+    }
+}
+
+impl LayoutDetector for PlacedLayout {
+    fn maps(&self, pages: &ImageBatch) -> Result<Vec<LayoutMaps>, InferenceError> {
+        let fits = [pages.height, pages.width] == layout::SIZE;
+        pages.check(fits, "of pages of 608 x 800 pixels")?;
+        self.answers(pages)
+    }
+}
+
+impl TableReader for PlacedTable {
+    fn steps(&self, tables: &ImageBatch) -> Result<Vec<Vec<TableStep>>, InferenceError> {
+        let fits = (tables.height, tables.width) == (table::SIDE, table::SIDE);
+        tables.check(fits, "of pictures of 488 x 488 pixels")?;
+        self.answers(tables)
     }
 }

@@ -6,9 +6,11 @@ use image::{RgbImage, imageops};
 use serde::Deserialize;
 
 use super::processor;
+use crate::imagenet::normalized;
 use crate::inference::ImageBatch;
-use crate::models::{PrintModels, load};
-use crate::page_orientation;
+use crate::models::{LayoutModels, PrintModels, load, load_layout};
+use crate::regions::RegionKind;
+use crate::table_structure::{padded, table_structure};
 
 /// Numbers for the pictures beside them.
 #[derive(Debug, Deserialize)]
@@ -112,7 +114,7 @@ fn turned_pages_are_known_as_onnxruntime_knows_them() {
             count: 1,
             height: picture.height() as usize,
             width: picture.width() as usize,
-            values: page_orientation::normalized(picture.as_raw()),
+            values: normalized(picture.as_raw()),
         };
         let actual = models.orientation.probabilities(&batch).unwrap();
         for (actual, expected) in actual[0].iter().zip(expected) {
@@ -120,4 +122,72 @@ fn turned_pages_are_known_as_onnxruntime_knows_them() {
         }
         picture = imageops::rotate90(&picture);
     }
+}
+
+/// Numbers for the pictures of a page and a table.
+#[derive(Debug, Deserialize)]
+struct Layout {
+    regions: Vec<ExpectedRegion>,
+    classes: Vec<usize>,
+    /// Corners of each cell.
+    corners: Vec<[f32; 8]>,
+}
+
+#[derive(Debug, Deserialize)]
+struct ExpectedRegion {
+    kind: RegionKind,
+    score: f32,
+    bounds: [f32; 4],
+}
+
+fn layout() -> (Layout, LayoutModels) {
+    let json = std::fs::read(folder().join("layout.json")).unwrap();
+    let weights = Path::new(env!("CARGO_MANIFEST_DIR")).join("../weights/print");
+    (
+        serde_json::from_slice(&json).unwrap(),
+        load_layout(&weights, &processor()).unwrap(),
+    )
+}
+
+#[test]
+fn regions_are_found_as_onnxruntime_finds_them() {
+    let (Layout { regions, .. }, models) = layout();
+    let found = crate::regions(&picture("layout.png"), models.layout.as_ref()).unwrap();
+    assert_eq!(found.len(), regions.len(), "{found:?}");
+    for expected in regions {
+        let near = |found: &&crate::Region| {
+            let edges = found.bounds.iter().zip(expected.bounds);
+            found.kind == expected.kind
+                && edges.fold(true, |near, (one, other)| near && (one - other).abs() < 2.0)
+        };
+        let found = found
+            .iter()
+            .find(near)
+            .unwrap_or_else(|| panic!("{expected:?} {found:?}"));
+        // The weights were rounded to 16 bits.
+        assert!(
+            (found.score - expected.score).abs() < 0.02,
+            "{found:?} {expected:?}"
+        );
+    }
+}
+
+#[test]
+fn tables_are_read_as_onnxruntime_reads_them() {
+    let (Layout { classes, corners, .. }, models) = layout();
+    let steps = models
+        .table
+        .steps(&padded(&picture("table.png")))
+        .unwrap()
+        .remove(0);
+    let actual: Vec<usize> = steps.iter().map(|step| step.class).collect();
+    assert_eq!(actual, classes);
+    let cells = steps.iter().filter(|step| step.class == 48);
+    for (step, expected) in cells.zip(corners) {
+        for (actual, expected) in step.corners.iter().zip(expected) {
+            assert!((actual - expected).abs() < 0.01, "{step:?} {expected}");
+        }
+    }
+    let structure = table_structure(&picture("table.png"), models.table.as_ref()).unwrap();
+    assert_eq!((structure.rows, structure.columns), (6, 4));
 }
