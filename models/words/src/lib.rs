@@ -22,6 +22,7 @@ mod layers;
 mod models;
 mod networks;
 mod order;
+mod page_layout;
 mod page_orientation;
 #[cfg(test)]
 mod parity;
@@ -34,7 +35,8 @@ mod turn;
 pub use charset::Charset;
 pub use inference::InferenceError;
 pub use models::{FOLDERS, LAYOUT_FOLDERS, LayoutModels, PrintModels, is_print_models, load, load_layout};
-pub use parkhang_kernels::device::ComputeDevice;
+pub use page_layout::{PageLayout, PlacedTable, page_layout};
+pub use parkhang_kernels::device::{ComputeDevice, DeviceSpec};
 pub use parkhang_models::weights::WeightsError;
 pub use quad::{Position, Quad};
 pub use read::{Line, Orienting, PageReading, ReadOptions, Word, read, read_lines};

@@ -1,6 +1,6 @@
 //! Quarter turns of pages.
 
-use image::{RgbImage, imageops};
+use image::{ImageBuffer, Pixel, imageops};
 use serde::{Deserialize, Serialize};
 
 use crate::quad::Position;
@@ -45,8 +45,41 @@ impl Turn {
         }
     }
 
+    /// The turn that a page which was turned by this one is turned back by.
+    #[must_use]
+    pub fn back(self) -> Self {
+        match self {
+            Self::Upright => Self::Upright,
+            Self::Quarter => Self::ThreeQuarters,
+            Self::Half => Self::Half,
+            Self::ThreeQuarters => Self::Quarter,
+        }
+    }
+
+    /// A box of the page with its content upright, as left, top, right and bottom, on the page as it lies, whose width and height are
+    /// `size`.
+    pub fn bounds_as_they_lie(self, [x0, y0, x1, y1]: [f32; 4], (width, height): (f32, f32)) -> [f32; 4] {
+        match self {
+            Self::Upright => [x0, y0, x1, y1],
+            Self::Quarter => [width - y1, x0, width - y0, x1],
+            Self::Half => [width - x1, height - y1, width - x0, height - y0],
+            Self::ThreeQuarters => [y0, height - x1, y1, height - x0],
+        }
+    }
+
+    /// Width and height of the page with its content upright, of a page of this width and height.
+    pub fn upright_size<T>(self, (width, height): (T, T)) -> (T, T) {
+        match self {
+            Self::Upright | Self::Half => (width, height),
+            Self::Quarter | Self::ThreeQuarters => (height, width),
+        }
+    }
+
     /// The page with its content upright; `None` where it is.
-    pub(crate) fn undone(self, page: &RgbImage) -> Option<RgbImage> {
+    pub fn undone<P: Pixel + 'static>(
+        self,
+        page: &ImageBuffer<P, Vec<P::Subpixel>>,
+    ) -> Option<ImageBuffer<P, Vec<P::Subpixel>>> {
         match self {
             Self::Upright => None,
             Self::Quarter => Some(imageops::rotate270(page)),
@@ -69,7 +102,31 @@ impl Turn {
 
 #[cfg(test)]
 mod tests {
+    use image::RgbImage;
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn a_box_of_the_upright_page_shows_the_same_pixels(
+            (width, height) in (1_u32..20, 1_u32..20), place in any::<(u32, u32)>(), turn in prop::sample::select(&Turn::ALL[..]),
+        ) {
+            let (x, y) = (place.0 % width, place.1 % height);
+            let mut page = RgbImage::new(width, height);
+            page.put_pixel(x, y, image::Rgb([1; 3]));
+            let upright = turn.undone(&page).unwrap_or_else(|| page.clone());
+            prop_assert_eq!(upright.dimensions(), turn.upright_size((width, height)));
+            let (u, v, _) = upright.enumerate_pixels().find(|(_, _, pixel)| pixel.0[0] == 1).unwrap();
+            let (u, v) = (u as f32, v as f32);
+            let size = (width as f32, height as f32);
+            let lies = turn.bounds_as_they_lie([u, v, u + 1.0, v + 1.0], size);
+            let (x, y) = (x as f32, y as f32);
+            prop_assert_eq!(lies, [x, y, x + 1.0, y + 1.0]);
+            let again = turn.back().bounds_as_they_lie(lies, turn.upright_size(size));
+            prop_assert_eq!(again, [u, v, u + 1.0, v + 1.0]);
+        }
+    }
 
     #[test]
     fn a_place_is_found_again_on_the_turned_page() {

@@ -4,7 +4,7 @@
 //!
 //! Two engines read, one for print of most scripts and one for Tibetan, and neither knows the script of the other. The engine for print
 //! reads every page first. Where it is not sure, or the page's own text has Tibetan letters, the other reads the page too, and of each
-//! line the reading of the surer one stays (`choice`). Both see the page upright (`turn`): how far its content is turned is told by a
+//! line the reading of the surer one stays (`choice`). Both see the page upright: how far its content is turned is told by a
 //! network, and by which turn is read most surely.
 
 mod choice;
@@ -14,7 +14,6 @@ mod look;
 mod read;
 mod sample;
 mod tibetan;
-mod turn;
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -13,7 +13,6 @@ use super::super::page_stage::VolumeRun;
 use super::PageOcr;
 use super::choice::{may_be_tibetan, surer};
 use super::lines::{Bounds, Engine, ReadLine, ReadWord, confidence, is_tibetan};
-use super::turn::{as_it_lies, upright};
 use parkhang_core::domain::{ErrorCategory, StageError};
 use parkhang_store::artifact::PageTextRow;
 use parkhang_store::pages::Scan;
@@ -24,8 +23,6 @@ const LEAST_CONFIDENCE: f32 = 0.5;
 const UNSURE: f32 = 0.75;
 /// Share of Tibetan letters in a page's own text that makes it a page of Tibetan, in part at least.
 const TIBETAN_SHARE: f32 = 0.02;
-
-const TURNS: [Turn; 4] = [Turn::Upright, Turn::Quarter, Turn::Half, Turn::ThreeQuarters];
 
 /// The lines of a page, in pixels of its upright picture.
 struct Reading {
@@ -80,7 +77,7 @@ impl PageOcr {
         let Picture { page, map } = picture;
         let size = (page.gray.width() as f32, page.gray.height() as f32);
         let Reading { turn, lines } = self.read_upright(run, row, page).await?;
-        let to_points = |bounds| points(as_it_lies(bounds, turn, size), map);
+        let to_points = |bounds| points(turn.bounds_as_they_lie(bounds, size), map);
         Ok(lines.into_iter().map(|line| line.mapped(to_points)).collect())
     }
 
@@ -123,12 +120,8 @@ impl PageOcr {
             })
             .await?;
         // Words come as they lie on the page; the upright picture is the page turned back.
-        let back = opposite(reading.turn);
-        let upright_size = match back {
-            Turn::Upright | Turn::Half => (width, height),
-            Turn::Quarter | Turn::ThreeQuarters => (height, width),
-        };
-        let to_upright = |bounds| as_it_lies(bounds, back, upright_size);
+        let (back, upright_size) = (reading.turn.back(), reading.turn.upright_size((width, height)));
+        let to_upright = |bounds| back.bounds_as_they_lie(bounds, upright_size);
         let lines = reading.lines.into_iter().map(|line| {
             let words = line.words.into_iter().map(|word| ReadWord {
                 bounds: word.quad.bounds(),
@@ -183,7 +176,7 @@ impl PageOcr {
         if confidence(&print.lines) >= UNSURE || confidence(&best.lines) >= UNSURE {
             return Ok(best);
         }
-        for turn in TURNS.into_iter().filter(|turn| *turn != print.turn) {
+        for turn in Turn::ALL.into_iter().filter(|turn| *turn != print.turn) {
             let other = self.read_turned(run, page.clone(), turn).await?;
             if confidence(&other.lines) > confidence(&best.lines) {
                 best = other;
@@ -203,7 +196,7 @@ impl PageOcr {
         } else {
             let turned = compute(&self.cpu, run, move |_| {
                 Ok(DecodedPage {
-                    gray: upright(&page.gray, turn),
+                    gray: turn.undone(&page.gray).unwrap_or_else(|| page.gray.clone()),
                     bilevel: page.bilevel,
                     format: page.format,
                     warnings: Vec::new(),
@@ -225,16 +218,6 @@ fn with_sure_words(turn: Turn, mut lines: Vec<ReadLine>) -> Reading {
     }
     lines.retain(|line| !line.words.is_empty());
     Reading { turn, lines }
-}
-
-/// The turn that undoes another.
-fn opposite(turn: Turn) -> Turn {
-    match turn {
-        Turn::Upright => Turn::Upright,
-        Turn::Quarter => Turn::ThreeQuarters,
-        Turn::Half => Turn::Half,
-        Turn::ThreeQuarters => Turn::Quarter,
-    }
 }
 
 /// True for a page whose own text has Tibetan letters, right or wrong.

@@ -1,0 +1,100 @@
+//! The layout of a page as a whole: its regions, and the cells of those that are tables.
+
+use image::{RgbImage, imageops};
+
+use crate::inference::InferenceError;
+use crate::models::LayoutModels;
+use crate::regions::{Region, RegionKind, regions};
+use crate::table_structure::{TableStructure, table_structure};
+
+/// Share of the smaller of two tables that they have in common from which they are one.
+const SAME: f32 = 0.6;
+/// Margin around a table in its picture, as a share of its sides: the detector cuts off rules at the edges.
+const MARGIN: f32 = 0.01;
+/// Largest number of tables of a page whose cells are read; they are the surest ones.
+const MAX_TABLES: usize = 16;
+
+/// A table on a page.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlacedTable {
+    /// Left, top, right and bottom on the page.
+    pub bounds: [f32; 4],
+    /// The cells, with their places on the page.
+    pub structure: TableStructure,
+}
+
+/// Regions and tables of a page, in pixels of its picture unless [`mapped`](Self::mapped).
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct PageLayout {
+    /// All regions but tables.
+    pub regions: Vec<Region>,
+    pub tables: Vec<PlacedTable>,
+}
+
+impl PageLayout {
+    /// The layout with all boxes as `to` gives them.
+    #[must_use]
+    pub fn mapped(mut self, to: impl Fn([f32; 4]) -> [f32; 4]) -> Self {
+        let of_tables = self.tables.iter_mut().flat_map(|table| {
+            let cells = table.structure.cells.iter_mut().map(|cell| &mut cell.bounds);
+            std::iter::once(&mut table.bounds).chain(cells)
+        });
+        let regions = self.regions.iter_mut().map(|region| &mut region.bounds);
+        for bounds in regions.chain(of_tables) {
+            *bounds = to(*bounds);
+        }
+        self
+    }
+}
+
+/// The layout of a page, which is upright.
+///
+/// # Errors
+/// [`InferenceError`] of a network.
+pub fn page_layout(page: &RgbImage, models: &LayoutModels) -> Result<PageLayout, InferenceError> {
+    let (tables, regions): (Vec<Region>, Vec<Region>) = regions(page, models.layout.as_ref())?
+        .into_iter()
+        .partition(|region| region.kind == RegionKind::Table);
+    let mut kept: Vec<[f32; 4]> = Vec::new();
+    for table in tables {
+        if kept.len() < MAX_TABLES && !kept.iter().any(|kept| is_same(kept, &table.bounds)) {
+            kept.push(table.bounds);
+        }
+    }
+    let tables = kept.into_iter().map(|bounds| {
+        let (left, top, picture) = cut(page, bounds);
+        let mut structure = table_structure(&picture, models.table.as_ref())?;
+        for cell in &mut structure.cells {
+            for (place, edge) in cell.bounds.iter_mut().enumerate() {
+                *edge += [left, top][place % 2] as f32;
+            }
+        }
+        Ok(PlacedTable { bounds, structure })
+    });
+    Ok(PageLayout {
+        tables: tables.collect::<Result<_, InferenceError>>()?,
+        regions,
+    })
+}
+
+fn is_same(one: &[f32; 4], other: &[f32; 4]) -> bool {
+    let side = |axis: usize| (one[axis + 2].min(other[axis + 2]) - one[axis].max(other[axis])).max(0.0);
+    let area = |bounds: &[f32; 4]| (bounds[2] - bounds[0]).max(0.0) * (bounds[3] - bounds[1]).max(0.0);
+    side(0) * side(1) > SAME * area(one).min(area(other))
+}
+
+/// The part of a page in a box and a margin around it, and its upper left corner.
+fn cut(page: &RgbImage, bounds: [f32; 4]) -> (u32, u32, RgbImage) {
+    let margin = MARGIN * (bounds[2] - bounds[0]).max(bounds[3] - bounds[1]);
+    let inside = |place: f32, side: u32| (place.max(0.0) as u32).min(side);
+    let (left, top) = (
+        inside(bounds[0] - margin, page.width()),
+        inside(bounds[1] - margin, page.height()),
+    );
+    let (right, bottom) = (
+        inside((bounds[2] + margin).ceil(), page.width()),
+        inside((bounds[3] + margin).ceil(), page.height()),
+    );
+    let picture = imageops::crop_imm(page, left, top, right - left, bottom - top).to_image();
+    (left, top, picture)
+}
