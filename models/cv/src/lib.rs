@@ -26,4 +26,5 @@ pub mod simd;
 pub mod spline;
 pub mod threshold;
 pub mod tone;
+pub mod turn;
 pub mod warp;

@@ -1,9 +1,8 @@
 //! Texts of the cells of tables.
 
-use parkhang_words::TableStructure;
-
 use crate::block::{Cell, Table};
 use crate::geometry::{Bounds, area, common, height, intersection, middle, union};
+use crate::layout::TableStructure;
 use crate::lines::joined;
 use crate::page::PageWord;
 

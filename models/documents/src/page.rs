@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 
 use parkhang_cv::reading_order::reading_order;
-use parkhang_words::{Region, RegionKind, TableStructure, Turn};
+use parkhang_cv::turn::Turn;
 
 use crate::block::{Block, Cell, Role, Table};
 use crate::cells::filled;
 use crate::geometry::{Bounds, area, around, common, height, holds, intersection, median, middle, union};
+use crate::layout::{PageLayout, PlacedTable, Region, RegionKind};
 use crate::lines::{TextLine, lines};
 use crate::paragraphs::{Pitch, paragraphs};
 use crate::roles::{Neighbourhood, give_roles};
@@ -22,15 +23,6 @@ pub struct PageWord<'p> {
     pub line: i32,
 }
 
-/// A table that the layout networks saw.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TableRegion {
-    /// Left, top, right and bottom in points.
-    pub bounds: Bounds,
-    /// The cells, whose bounds are in points too.
-    pub structure: TableStructure,
-}
-
 /// What is known of a page.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Page<'p> {
@@ -40,9 +32,8 @@ pub struct Page<'p> {
     pub words: Vec<PageWord<'p>>,
     /// Turn of the content; all boxes are those of the page as it lies.
     pub turn: Turn,
-    /// Regions, their bounds in points; those of tables are in `tables`.
-    pub regions: Vec<Region>,
-    pub tables: Vec<TableRegion>,
+    /// Regions and tables, in points.
+    pub layout: PageLayout,
 }
 
 /// Share of a figure that words may cover: what has more is text.
@@ -92,15 +83,7 @@ fn upright<'p>(page: &Page<'p>) -> Page<'p> {
     for word in &mut upright.words {
         word.bounds = to_upright(word.bounds);
     }
-    for region in &mut upright.regions {
-        region.bounds = to_upright(region.bounds);
-    }
-    for table in &mut upright.tables {
-        table.bounds = to_upright(table.bounds);
-        for cell in &mut table.structure.cells {
-            cell.bounds = to_upright(cell.bounds);
-        }
-    }
+    upright.layout = upright.layout.mapped(to_upright);
     upright
 }
 
@@ -127,7 +110,7 @@ pub fn turn_of(words: &[PageWord<'_>]) -> Turn {
 fn blocks_of_upright(page: &Page<'_>) -> Vec<Block> {
     let mut taken = vec![false; page.words.len()];
     let mut parts: Vec<Part> = Vec::new();
-    for table in &page.tables {
+    for table in &page.layout.tables {
         parts.extend(table_block(page, table, &mut taken).map(Part::Block));
     }
     for figure in figures(page) {
@@ -147,7 +130,7 @@ fn blocks_of_upright(page: &Page<'_>) -> Vec<Block> {
     }));
     let neighbourhood = Neighbourhood {
         page: page.size,
-        regions: &page.regions,
+        regions: &page.layout.regions,
     };
     let mut blocks = Vec::new();
     let mut run = Vec::new();
@@ -199,7 +182,7 @@ fn in_order(blocks: Vec<Block>) -> Vec<Block> {
 }
 
 /// The block of a table, and its words taken; `None` where it holds none.
-fn table_block(page: &Page<'_>, table: &TableRegion, taken: &mut [bool]) -> Option<Block> {
+fn table_block(page: &Page<'_>, table: &PlacedTable, taken: &mut [bool]) -> Option<Block> {
     let inside: Vec<usize> = (0..page.words.len())
         .filter(|&place| !taken[place] && holds(&table.bounds, &page.words[place].bounds))
         .collect();
@@ -237,6 +220,7 @@ fn is_table(table: &Table) -> bool {
 fn figures(page: &Page<'_>) -> Vec<Region> {
     let mut figures: Vec<Region> = Vec::new();
     let of_figures = page
+        .layout
         .regions
         .iter()
         .filter(|region| region.kind == RegionKind::Figure && region.score >= SURE_FIGURE);
@@ -250,7 +234,7 @@ fn figures(page: &Page<'_>) -> Vec<Region> {
             .map(|word| intersection(&word.bounds, &region.bounds))
             .sum();
         let is_figure = text < MOST_TEXT * area(&region.bounds)
-            && !page.tables.iter().any(|table| covers(&table.bounds))
+            && !page.layout.tables.iter().any(|table| covers(&table.bounds))
             && !figures.iter().any(|other| covers(&other.bounds));
         if is_figure {
             figures.push(*region);
@@ -285,6 +269,7 @@ fn figure_block(page: &Page<'_>, figure: &Region, taken: &mut [bool]) -> Block {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layout::TableStructure;
 
     fn word(text: &str, bounds: Bounds, line: i32) -> PageWord<'_> {
         PageWord { text, bounds, line }
@@ -337,7 +322,7 @@ mod tests {
             rows: 2,
             columns: 2,
             cells: (0..4)
-                .map(|cell| parkhang_words::TableCell {
+                .map(|cell| crate::layout::TableCell {
                     row: cell / 2,
                     column: cell % 2,
                     row_span: 1,
@@ -363,15 +348,17 @@ mod tests {
             word("after", [0.0, 600.0, 50.0, 612.0], 4),
         ];
         let found = blocks(&Page {
-            regions: vec![Region {
-                kind: RegionKind::Figure,
-                bounds: [300.0, 400.0, 500.0, 500.0],
-                score: 0.9,
-            }],
-            tables: vec![TableRegion {
-                bounds: [0.0, 300.0, 200.0, 340.0],
-                structure,
-            }],
+            layout: PageLayout {
+                regions: vec![Region {
+                    kind: RegionKind::Figure,
+                    bounds: [300.0, 400.0, 500.0, 500.0],
+                    score: 0.9,
+                }],
+                tables: vec![PlacedTable {
+                    bounds: [0.0, 300.0, 200.0, 340.0],
+                    structure,
+                }],
+            },
             ..page(words)
         });
         let roles: Vec<Role> = found.iter().map(|block| block.role).collect();

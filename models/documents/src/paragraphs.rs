@@ -1,9 +1,8 @@
 //! Paragraphs: lines that follow each other in a column and belong together.
 
-use parkhang_words::RegionKind;
-
 use crate::block::{Block, Role};
 use crate::geometry::{Bounds, around, common, median, middle, width};
+use crate::layout::RegionKind;
 use crate::lines::TextLine;
 use crate::markers::{Marker, ends_sentence, is_formula, marker};
 use crate::roles::Neighbourhood;

@@ -1,9 +1,8 @@
 //! Roles of blocks: by their place, size and words, and by the regions of the layout network.
 
-use parkhang_words::{Region, RegionKind};
-
 use crate::block::{Block, Role};
 use crate::geometry::{Bounds, area, common, intersection, middle, width};
+use crate::layout::{Region, RegionKind};
 use crate::markers::{
     Marker, ends_sentence, has_leader, is_caption, is_formula, is_note, is_page_number, marker,
 };

@@ -1,11 +1,12 @@
 //! The layout of a page as a whole: its regions, and the cells of those that are tables.
 
 use image::{RgbImage, imageops};
+use parkhang_documents::{PageLayout, PlacedTable, Region, RegionKind};
 
 use crate::inference::InferenceError;
 use crate::models::LayoutModels;
-use crate::regions::{Region, RegionKind, regions};
-use crate::table_structure::{TableStructure, table_structure};
+use crate::regions::regions;
+use crate::table_structure::table_structure;
 
 /// Share of the smaller of two tables that they have in common from which they are one.
 const SAME: f32 = 0.6;
@@ -13,39 +14,6 @@ const SAME: f32 = 0.6;
 const MARGIN: f32 = 0.01;
 /// Largest number of tables of a page whose cells are read; they are the surest ones.
 const MAX_TABLES: usize = 16;
-
-/// A table on a page.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PlacedTable {
-    /// Left, top, right and bottom on the page.
-    pub bounds: [f32; 4],
-    /// The cells, with their places on the page.
-    pub structure: TableStructure,
-}
-
-/// Regions and tables of a page, in pixels of its picture unless [`mapped`](Self::mapped).
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct PageLayout {
-    /// All regions but tables.
-    pub regions: Vec<Region>,
-    pub tables: Vec<PlacedTable>,
-}
-
-impl PageLayout {
-    /// The layout with all boxes as `to` gives them.
-    #[must_use]
-    pub fn mapped(mut self, to: impl Fn([f32; 4]) -> [f32; 4]) -> Self {
-        let of_tables = self.tables.iter_mut().flat_map(|table| {
-            let cells = table.structure.cells.iter_mut().map(|cell| &mut cell.bounds);
-            std::iter::once(&mut table.bounds).chain(cells)
-        });
-        let regions = self.regions.iter_mut().map(|region| &mut region.bounds);
-        for bounds in regions.chain(of_tables) {
-            *bounds = to(*bounds);
-        }
-        self
-    }
-}
 
 /// The layout of a page, which is upright.
 ///

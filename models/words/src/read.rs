@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use image::{RgbImage, imageops};
+use parkhang_cv::turn::Turn;
 use serde::{Deserialize, Serialize};
 
 use crate::crop::{HEIGHT, line_image};
@@ -14,7 +15,6 @@ use crate::models::PrintModels;
 use crate::order::{PlacedLine, order_of_lines};
 use crate::page_orientation;
 use crate::quad::Quad;
-use crate::turn::Turn;
 
 /// Settings of reading.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -2,8 +2,8 @@
 
 use image::RgbImage;
 use parkhang_cv::resize::{resize_area, resize_linear};
+use parkhang_documents::{Region, RegionKind};
 use parkhang_kernels::sigmoid;
-use serde::{Deserialize, Serialize};
 
 use crate::imagenet::normalized;
 use crate::inference::{ImageBatch, InferenceError, LayoutDetector, LayoutLevel, LayoutMaps};
@@ -20,46 +20,19 @@ const OVERLAP: f32 = 0.5;
 /// Largest number of cells of a class that are looked at, the likeliest ones.
 const MAX_CANDIDATES: usize = 400;
 
-/// Kind of a region, in the order of the detector's classes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RegionKind {
-    Text,
-    Title,
-    Figure,
-    FigureCaption,
-    Table,
-    TableCaption,
-    Header,
-    Footer,
-    Reference,
-    Equation,
-}
-
-impl RegionKind {
-    const ALL: [Self; LayoutLevel::CLASSES] = [
-        Self::Text,
-        Self::Title,
-        Self::Figure,
-        Self::FigureCaption,
-        Self::Table,
-        Self::TableCaption,
-        Self::Header,
-        Self::Footer,
-        Self::Reference,
-        Self::Equation,
-    ];
-}
-
-/// A region of a page.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Region {
-    pub kind: RegionKind,
-    /// Left, top, right and bottom in pixels of the page.
-    pub bounds: [f32; 4],
-    /// Probability of its kind.
-    pub score: f32,
-}
+/// Kinds of regions in the order of the detector's classes.
+const KINDS: [RegionKind; LayoutLevel::CLASSES] = [
+    RegionKind::Text,
+    RegionKind::Title,
+    RegionKind::Figure,
+    RegionKind::FigureCaption,
+    RegionKind::Table,
+    RegionKind::TableCaption,
+    RegionKind::Header,
+    RegionKind::Footer,
+    RegionKind::Reference,
+    RegionKind::Equation,
+];
 
 /// The regions of a page, which is upright, the surest first. Regions of different kinds may overlap.
 ///
@@ -96,7 +69,7 @@ fn input(page: &RgbImage) -> ImageBatch {
 fn regions_of(maps: &LayoutMaps, (width, height): (u32, u32)) -> Vec<Region> {
     let scale = [width as f32 / WIDTH as f32, height as f32 / HEIGHT as f32];
     let mut found = Vec::new();
-    for (class, kind) in RegionKind::ALL.into_iter().enumerate() {
+    for (class, kind) in KINDS.into_iter().enumerate() {
         let mut candidates: Vec<Region> = Vec::new();
         for (number, level) in maps.levels.iter().enumerate() {
             let stride = FINEST << number;

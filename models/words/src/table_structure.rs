@@ -2,6 +2,7 @@
 
 use image::{RgbImage, imageops};
 use parkhang_cv::resize::{resize_area, resize_linear};
+use parkhang_documents::{TableCell, TableStructure};
 
 use crate::imagenet::normalized;
 use crate::inference::{ImageBatch, InferenceError, TableReader, TableStep};
@@ -43,29 +44,6 @@ impl Token {
             _ => Self::Other,
         }
     }
-}
-
-/// A cell of a table.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct TableCell {
-    pub row: usize,
-    pub column: usize,
-    pub row_span: usize,
-    pub column_span: usize,
-    pub is_header: bool,
-    /// Left, top, right and bottom in pixels of the table's picture; near the truth but not to be drawn.
-    pub bounds: [f32; 4],
-}
-
-/// Grid of a table. No two cells lie on one place of it.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct TableStructure {
-    pub rows: usize,
-    pub columns: usize,
-    /// Row by row.
-    pub cells: Vec<TableCell>,
-    /// Mean probability of the tokens.
-    pub score: f32,
 }
 
 /// The structure of a table, of a picture of it that is upright. A picture without a table may have any.

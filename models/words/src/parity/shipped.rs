@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use image::{RgbImage, imageops};
+use parkhang_documents::{Region, RegionKind};
 use serde::Deserialize;
 
 use super::processor;
 use crate::imagenet::normalized;
 use crate::inference::ImageBatch;
 use crate::models::{LayoutModels, PrintModels, load, load_layout};
-use crate::regions::RegionKind;
 use crate::table_structure::{padded, table_structure};
 
 /// Numbers for the pictures beside them.
@@ -155,7 +155,7 @@ fn regions_are_found_as_onnxruntime_finds_them() {
     let found = crate::regions(&picture("layout.png"), models.layout.as_ref()).unwrap();
     assert_eq!(found.len(), regions.len(), "{found:?}");
     for expected in regions {
-        let near = |found: &&crate::Region| {
+        let near = |found: &&Region| {
             let edges = found.bounds.iter().zip(expected.bounds);
             found.kind == expected.kind
                 && edges.fold(true, |near, (one, other)| near && (one - other).abs() < 2.0)

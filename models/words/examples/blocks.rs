@@ -1,6 +1,6 @@
 //! Finds the blocks of pages whose words are known, and writes them beside the words, in the form in which data sets score them.
 //!
-//!     cargo run --release -p parkhang-documents --example blocks -- MODELS WORDS PICTURES OUT
+//!     cargo run --release -p parkhang-words --example blocks -- MODELS WORDS PICTURES OUT
 //!
 //! MODELS has the bundles of layout and tables, WORDS the files `NAME/page_N.json` of `node export --format bboxes`, PICTURES the same pages
 //! as `NAME/page_N.png`.
@@ -10,8 +10,8 @@
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-use parkhang_documents::{Page, PageWord, TableRegion, blocks, turn_of};
-use parkhang_words::{ComputeDevice, PageLayout, load_layout, page_layout};
+use parkhang_documents::{Page, PageWord, blocks, turn_of};
+use parkhang_words::{ComputeDevice, load_layout, page_layout};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -61,17 +61,11 @@ fn main() {
         let turn = turn_of(&words);
         let layout = page_layout(&turn.undone(&picture).unwrap_or(picture), &models).expect("a layout");
         let layout = layout.mapped(|bounds| turn.bounds_as_they_lie(bounds, size).map(|edge| edge * scale));
-        let PageLayout { regions, tables } = layout;
-        let tables = tables.into_iter().map(|table| TableRegion {
-            bounds: table.bounds,
-            structure: table.structure,
-        });
         let input = Page {
             size: [page.width, page.height],
             words,
             turn,
-            regions,
-            tables: tables.collect(),
+            layout,
         };
         let found = blocks(&input);
         let mut answer: Value = serde_json::from_slice(&bytes).expect("words of a page");

@@ -3,8 +3,6 @@
 use image::{ImageBuffer, Pixel, imageops};
 use serde::{Deserialize, Serialize};
 
-use crate::quad::Position;
-
 /// How far the content of a page is turned clockwise.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -36,7 +34,8 @@ impl Turn {
     }
 
     /// The turn by which the content is upside down where it is upright by this one.
-    pub(crate) fn opposite(self) -> Self {
+    #[must_use]
+    pub fn opposite(self) -> Self {
         match self {
             Self::Upright => Self::Half,
             Self::Quarter => Self::ThreeQuarters,
@@ -89,7 +88,7 @@ impl Turn {
     }
 
     /// Place on the page that was given of a place on the page with its content upright. `size` is that of the page that was given.
-    pub(crate) fn redone(self, (x, y): Position, size: (u32, u32)) -> Position {
+    pub fn redone(self, (x, y): (f32, f32), size: (u32, u32)) -> (f32, f32) {
         let (width, height) = (size.0 as f32, size.1 as f32);
         match self {
             Self::Upright => (x, y),
