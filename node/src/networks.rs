@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use parkhang_actors::stage::{LineSegmenter, ModelKind, ModelSet, PrintReader, Recogniser, StageTable};
+use parkhang_actors::stage::{
+    LayoutReader, LineSegmenter, ModelKind, ModelSet, PrintReader, Recogniser, StageTable,
+};
 use parkhang_core::domain::{NamedModels, StageName};
 use parkhang_models::device::{ComputeDevice, DeviceKind, DeviceSpec, Precision};
 use parkhang_models::inference::Classes;
@@ -113,6 +115,7 @@ pub fn load(choice: &ModelChoice, device: &str, threads: NonZeroUsize) -> Result
         segmenter: None,
         recognisers: Vec::new(),
         print: None,
+        layout: None,
         engines: Vec::new(),
         device: device_name,
     };
@@ -138,7 +141,35 @@ pub fn load(choice: &ModelChoice, device: &str, threads: NonZeroUsize) -> Result
             model: ModelRef { name, digest },
         });
     }
+    if wants(ModelKind::Layout) {
+        let networks = parkhang_words::load_layout(&layout_folder(choice.folder.as_deref())?, &device)?;
+        let digest: Digest = format!("sha256:{}", networks.sha256).parse()?;
+        let name = LAYOUT.to_owned();
+        models.layout = Some(LayoutReader {
+            networks,
+            model: ModelRef { name, digest },
+        });
+    }
     Ok(models)
+}
+
+/// Name of the models that see the layout of pages; they lie in the folder of those that read print.
+const LAYOUT: &str = "layout";
+
+/// Finds the models that see the layout of pages, as [`print_folder`] finds those that read print.
+///
+/// # Errors
+///
+/// If they are not there, or of a version from before there were any.
+pub fn layout_folder(folder: Option<&Path>) -> Result<PathBuf> {
+    let print = print_folder(folder)?;
+    if parkhang_words::is_layout_models(&print) {
+        return Ok(print);
+    }
+    bail!(
+        "the models in {} are of an older version, without those that see the layout of pages: `node models install FILE` replaces them",
+        print.display()
+    )
 }
 
 /// Folder of the models that read print, within the folder of models; also their name.

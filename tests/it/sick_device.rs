@@ -102,6 +102,7 @@ fn models(device: &Arc<Device>) -> ModelSet {
             model: reference(&segmenter),
         }),
         print: None,
+        layout: None,
         recognisers: vec![Recogniser {
             network: Arc::new(OnDevice {
                 device: device.clone(),

@@ -46,6 +46,13 @@ pub struct DeviceMemory {
 }
 
 impl DeviceMemory {
+    /// The memory of one of several networks of a model, each of which learns its own sizes.
+    pub(super) fn part(&self, network: &str) -> Self {
+        let mut part = self.clone();
+        part.network.model = format!("{}-{network}", part.network.model);
+        part
+    }
+
     pub(super) fn allowed(&self, capacity: usize) -> usize {
         self.sizes().allowed(&self.network, capacity)
     }

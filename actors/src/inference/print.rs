@@ -190,29 +190,23 @@ impl PrintThreads {
     ///
     /// When the system gives no thread.
     pub fn start(networks: &PrintModels, memory: &DeviceMemory, inbox: usize) -> std::io::Result<Self> {
-        let memory_of = |network: &str| {
-            let mut memory = memory.clone();
-            // Each learns its own sizes.
-            memory.network.model = format!("{}-{network}", memory.network.model);
-            memory
-        };
         Ok(Self {
             orientation: Inference::start(
                 "print-orientation",
                 Pictures(Orientation(networks.orientation.clone())),
-                memory_of("orientation"),
+                memory.part("orientation"),
                 inbox,
             )?,
             detector: Inference::start(
                 "print-detection",
                 Pictures(Detection(networks.detector.clone())),
-                memory_of("detector"),
+                memory.part("detector"),
                 inbox,
             )?,
             recognizer: Inference::start(
                 "print-recognition",
                 Pictures(Recognition(networks.recognizer.clone())),
-                memory_of("recognizer"),
+                memory.part("recognizer"),
                 inbox,
             )?,
         })
@@ -257,7 +251,7 @@ impl PrintThreads {
 }
 
 /// A network on its thread.
-struct OnThread<N: PictureNetwork>(Inference<Pictures<N>>);
+pub(super) struct OnThread<N: PictureNetwork>(pub(super) Inference<Pictures<N>>);
 
 impl<N: PictureNetwork> fmt::Debug for OnThread<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

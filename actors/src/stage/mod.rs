@@ -11,11 +11,12 @@
 //! gives the same bytes; times are in the manifests, which lie in a folder of their own.
 //!
 //! The consequence of a page's failure for its volume is decided after the run (`paged`), where it is known whether the node, the
-//! store or the page was to blame. The stages themselves (`line_detection`, `line_extraction`, `ocr`, `clean`; `page_text`, `page_ocr`) are left with
+//! store or the page was to blame. The stages themselves (`line_detection`, `line_extraction`, `ocr`, `clean`; `page_text`, `page_ocr`, `doctags`) are left with
 //! a plan and the work on one page.
 
 mod checkpoint;
 mod clean;
+mod doctags;
 mod fetch_ahead;
 mod info;
 mod ledger;
@@ -55,8 +56,12 @@ use parkhang_core::domain::{
 
 pub use info::StageInfo;
 pub use manifests::ManifestFolder;
-pub use pipelines::{OCR, PAGE_OCR, Pipelines, ocr_pipeline, page_ocr_pipeline};
-pub use registry::{LineSegmenter, ModelSet, PrintReader, Recogniser, StageRegistry, StageServices};
+pub use pipelines::{
+    DOCUMENTS, OCR, PAGE_OCR, Pipelines, documents_pipeline, ocr_pipeline, page_ocr_pipeline,
+};
+pub use registry::{
+    LayoutReader, LineSegmenter, ModelSet, PrintReader, Recogniser, StageRegistry, StageServices,
+};
 pub use table::{ModelKind, PipelineError, SCANS, StageDefinition, StageModels, StageTable};
 
 /// Stages that come with the program. Whatever lists, counts or checks stages goes by this table.
@@ -67,6 +72,7 @@ const STAGES: &[StageDefinition] = &[
     clean::STAGE,
     page_text::STAGE,
     page_ocr::STAGE,
+    doctags::STAGE,
     reduce::STAGE,
 ];
 

@@ -5,13 +5,16 @@ use std::collections::BTreeMap;
 use parkhang_core::domain::{Pipeline, StageName};
 
 use super::table::{PipelineError, StageDefinition, StageTable};
-use super::{line_detection, line_extraction, ocr, page_ocr, page_text, reduce};
+use super::{doctags, line_detection, line_extraction, ocr, page_ocr, page_text, reduce};
 
 /// Name of the pipeline of a job that names none.
 pub const OCR: &str = "ocr";
 
 /// Name of the pipeline that gives pages of any print, and of PDFs, their words with boxes.
 pub const PAGE_OCR: &str = "page_ocr";
+
+/// Name of the pipeline that makes documents of such pages: blocks in order, tables.
+pub const DOCUMENTS: &str = "documents";
 
 /// The stages of the pipeline [`OCR`], from scans to text.
 pub fn ocr_pipeline() -> Pipeline {
@@ -26,6 +29,11 @@ pub fn ocr_pipeline() -> Pipeline {
 /// The stages of the pipeline [`PAGE_OCR`], from pages to words.
 pub fn page_ocr_pipeline() -> Pipeline {
     pipeline(&[page_text::STAGE, page_ocr::STAGE, reduce::STAGE])
+}
+
+/// The stages of the pipeline [`DOCUMENTS`], from pages to documents.
+pub fn documents_pipeline() -> Pipeline {
+    pipeline(&[page_text::STAGE, page_ocr::STAGE, doctags::STAGE, reduce::STAGE])
 }
 
 #[expect(
@@ -47,6 +55,7 @@ impl Pipelines {
         Self(BTreeMap::from([
             (OCR.to_owned(), ocr_pipeline()),
             (PAGE_OCR.to_owned(), page_ocr_pipeline()),
+            (DOCUMENTS.to_owned(), documents_pipeline()),
         ]))
     }
 
@@ -116,7 +125,7 @@ mod tests {
         assert_eq!(pipelines.get(OCR), Ok(&ocr_pipeline()));
         assert_eq!(
             pipelines.get("line").unwrap_err().to_string(),
-            "there is no pipeline line (did you mean lines?); the pipelines are lines, ocr, page_ocr"
+            "there is no pipeline line (did you mean lines?); the pipelines are documents, lines, ocr, page_ocr"
         );
         for (name, stages, message) in [
             (

@@ -7,7 +7,7 @@ use parkhang_models::inference::{Recognizer, Segmenter};
 use parkhang_models::recognition::charset::Charset;
 use parkhang_models::recognition::language::LanguageModel;
 use parkhang_models::recognition::line_image::Preprocessing;
-use parkhang_words::PrintModels;
+use parkhang_words::{LayoutModels, PrintModels};
 
 use super::StageLogic;
 use super::manifests::ManifestFolder;
@@ -30,6 +30,7 @@ pub struct ModelSet {
     /// Of several, each volume is read by the one that is surest of its first pages.
     pub recognisers: Vec<Recogniser>,
     pub print: Option<PrintReader>,
+    pub layout: Option<LayoutReader>,
     /// Services that read pages in the place of a recogniser, for jobs that name one.
     pub engines: Vec<Engine>,
     /// Where the networks are, as `--device` names it.
@@ -59,13 +60,29 @@ impl ModelSet {
             .ok_or_else(|| not_loaded("model that reads print"))
     }
 
+    /// The networks that see the layout of pages.
+    ///
+    /// # Errors
+    ///
+    /// When they have not been loaded.
+    pub fn layout(&self) -> io::Result<&LayoutReader> {
+        self.layout
+            .as_ref()
+            .ok_or_else(|| not_loaded("model that sees layouts"))
+    }
+
     /// All models, in the order in which commands name them.
     pub fn references(&self) -> impl Iterator<Item = &ModelRef> {
         let recognisers = self.recognisers.iter().map(|recogniser| &recogniser.model);
         let segmenter = self.segmenter.iter().map(|segmenter| &segmenter.model);
         let print = self.print.iter().map(|print| &print.model);
+        let layout = self.layout.iter().map(|layout| &layout.model);
         let engines = self.engines.iter().map(Engine::model);
-        segmenter.chain(recognisers).chain(print).chain(engines)
+        segmenter
+            .chain(recognisers)
+            .chain(print)
+            .chain(layout)
+            .chain(engines)
     }
 }
 
@@ -86,6 +103,13 @@ pub struct LineSegmenter {
 #[derive(Debug, Clone)]
 pub struct PrintReader {
     pub networks: PrintModels,
+    pub model: ModelRef,
+}
+
+/// The networks that see the layout of pages.
+#[derive(Debug, Clone)]
+pub struct LayoutReader {
+    pub networks: LayoutModels,
     pub model: ModelRef,
 }
 

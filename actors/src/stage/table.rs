@@ -36,6 +36,8 @@ pub enum ModelKind {
     Recogniser,
     /// It finds and reads print of other scripts.
     Print,
+    /// It sees the regions of pages and the cells of tables.
+    Layout,
     /// It is no model of ours: a service of the configuration, which nobody has to load.
     Service,
 }

@@ -5,20 +5,31 @@
 //! the words alone (`lines`, `paragraphs`), which hold for any print, and regions decide only what rules cannot see: tables, figures,
 //! and which of the small blocks are captions or headings (`roles`). A region that the words contradict is not followed.
 //!
+//! A [document](parts) is made of the blocks of its pages: paragraphs are joined over the ends of columns and pages, and headers and
+//! footers left out. It is written in several forms, each from the same parts.
+//!
 //! Everything here is a pure function of its arguments; it knows neither networks nor files, and is below both in the order of crates: what
 //! the networks see is of types that are here (`layout`). Coordinates are in points of the page as it
 //! lies, x to the right and y down.
 
 mod block;
 mod cells;
+mod doctags;
+mod document;
 mod geometry;
+mod html;
 mod layout;
 mod lines;
+mod markdown;
 mod markers;
 mod page;
 mod paragraphs;
 mod roles;
 
 pub use block::{Block, Cell, Role, Table};
+pub use doctags::doctags;
+pub use document::{DocumentPage, Part, Place, parts};
+pub use html::html;
 pub use layout::{PageLayout, PlacedTable, Region, RegionKind, TableCell, TableStructure};
+pub use markdown::markdown;
 pub use page::{Page, PageWord, blocks, turn_of};

@@ -33,7 +33,9 @@ mod table_structure;
 
 pub use charset::Charset;
 pub use inference::InferenceError;
-pub use models::{FOLDERS, LAYOUT_FOLDERS, LayoutModels, PrintModels, is_print_models, load, load_layout};
+pub use models::{
+    FOLDERS, LAYOUT_FOLDERS, LayoutModels, PrintModels, is_layout_models, is_print_models, load, load_layout,
+};
 pub use page_layout::page_layout;
 pub use parkhang_cv::turn::Turn;
 pub use parkhang_kernels::device::{ComputeDevice, DeviceSpec};

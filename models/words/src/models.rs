@@ -69,10 +69,19 @@ fn sha256_of(bundles: &[&Bundle]) -> String {
     hex::encode(hash.finalize())
 }
 
-/// Returns whether the folder has the bundles; reads nothing but names.
+/// Returns whether the folder has the bundles that read print; reads nothing but names.
 pub fn is_print_models(directory: &Path) -> bool {
-    let description = |folder: &str| directory.join(folder).join(Bundle::DESCRIPTION);
-    FOLDERS.iter().all(|folder| description(folder).is_file())
+    has_bundles(directory, &FOLDERS)
+}
+
+/// Returns whether the folder has the bundles that see layouts; reads nothing but names.
+pub fn is_layout_models(directory: &Path) -> bool {
+    has_bundles(directory, &LAYOUT_FOLDERS)
+}
+
+fn has_bundles(directory: &Path, folders: &[&str]) -> bool {
+    let description = |folder: &&str| directory.join(folder).join(Bundle::DESCRIPTION);
+    folders.iter().all(|folder| description(folder).is_file())
 }
 
 /// Reads the bundles in the folders [`FOLDERS`] below `directory` and puts their networks on a device.

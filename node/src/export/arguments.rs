@@ -25,8 +25,15 @@ pub enum Format {
     Jsonl,
     /// One viewer per volume, self-contained unless it is large.
     Html,
-    /// One JSON file of words with their boxes per page of a volume that page_ocr has read: DIR/VOLUME/page_N.json.
+    /// One JSON file of words with their boxes per page of a volume that page_ocr has read, with blocks and tables if it is a document:
+    /// DIR/VOLUME/page_N.json.
     Bboxes,
+    /// One file per volume of the pipeline documents in DocTags, which docling reads.
+    Doctags,
+    /// One Markdown file per volume of the pipeline documents.
+    Markdown,
+    /// One HTML file per volume of the pipeline documents: its text with headings, lists and tables.
+    Document,
     /// The tables that BDRC's own programs for Google Vision and for a language model write, under their keys, of volumes that such a service
     /// has read.
     Bdrc,

@@ -10,6 +10,7 @@ mod alto;
 mod archive;
 mod arguments;
 mod bboxes;
+mod blocks;
 pub mod document;
 mod hocr;
 mod html;
@@ -37,6 +38,7 @@ use crate::config::Loaded;
 use crate::words::pluralize;
 pub use alto::alto;
 pub use arguments::{ExportArgs, Format, FormatArgs};
+pub use blocks::VolumeBlocks;
 use document::{PageDocument, VolumeDocument};
 pub use hocr::hocr;
 pub use iiif::{BaseUrl, annotations_below, manifest_below};
@@ -190,7 +192,12 @@ async fn write_volume(
                     "{name} has no words with boxes: the pipeline page_ocr makes them (--pipeline page_ocr)"
                 )
             })?;
-            bboxes::write_boxes(&words, target.join(&name))
+            let blocks = VolumeBlocks::load(store, &volume.layout).await?;
+            bboxes::write_boxes(&words, blocks.as_ref(), target.join(&name))
+        }
+        Format::Doctags | Format::Markdown | Format::Document => {
+            let blocks = blocks::blocks_of(store, &volume.layout, &name).await?;
+            blocks.write(&name, format, target)
         }
         Format::Html => {
             let path = target.join("html").join(format!("{name}.html"));

@@ -2,6 +2,7 @@
 
 use parkhang_actors::telemetry::MeteredStore;
 use std::convert::Infallible;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -87,23 +88,28 @@ fn wanted(loaded: &Loaded) -> Result<Vec<StageDefinition>> {
         |stage: &StageDefinition| asks_services || !stage.models.kinds().contains(&ModelKind::Service);
     wanted.retain(|stage| runs(stage) && has_slots(stage) && is_possible(stage));
     let folder = loaded.config.models.dir.as_deref();
-    let reads_print = |stage: &StageDefinition| stage.models.kinds().contains(&ModelKind::Print);
-    if !wanted.iter().any(reads_print) {
-        return Ok(wanted);
-    }
-    match networks::print_folder(folder) {
-        Err(error) if named.is_empty() && folder.is_none() => {
-            let left_out = wanted
-                .iter()
-                .filter(|stage| reads_print(stage))
-                .map(|stage| stage.name);
-            let left_out: Vec<&str> = left_out.collect();
-            info!(stages = left_out.join(", "), reason = %error, "stages that this node does not run");
-            wanted.retain(|stage| !reads_print(stage));
-            Ok(wanted)
+    type Find = fn(Option<&Path>) -> Result<PathBuf>;
+    let found: [(ModelKind, Find); 2] = [
+        (ModelKind::Print, networks::print_folder),
+        (ModelKind::Layout, networks::layout_folder),
+    ];
+    for (kind, find) in found {
+        let needs = |stage: &StageDefinition| stage.models.kinds().contains(&kind);
+        if !wanted.iter().any(needs) {
+            continue;
         }
-        found => found.map(|_| wanted),
+        match find(folder) {
+            Err(error) if named.is_empty() && folder.is_none() => {
+                let left_out = wanted.iter().filter(|stage| needs(stage)).map(|stage| stage.name);
+                let left_out: Vec<&str> = left_out.collect();
+                info!(stages = left_out.join(", "), reason = %error, "stages that this node does not run");
+                wanted.retain(|stage| !needs(stage));
+            }
+            Err(error) => return Err(error),
+            Ok(_) => {}
+        }
     }
+    Ok(wanted)
 }
 
 /// Returns the folder of this node's manifests, which record what happened to each page.

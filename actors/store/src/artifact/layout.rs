@@ -16,6 +16,7 @@ const OCR: &str = "ocr";
 const CLEAN: &str = "clean";
 const PAGE_TEXT: &str = "page_text";
 const PAGE_OCR: &str = "page_ocr";
+const DOCTAGS: &str = "doctags";
 
 /// The artifact keys of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -167,6 +168,10 @@ impl VolumeLayout {
         below(&self.root, &format!("{PAGE_OCR}/words.parquet"))
     }
 
+    pub fn blocks(&self) -> ArtifactKey {
+        below(&self.root, &format!("{DOCTAGS}/blocks.parquet"))
+    }
+
     /// Everything that a stage writes for the volume.
     pub fn stage_folder(&self, stage: &StageName) -> ArtifactKey {
         below(&self.root, stage.as_str())
@@ -240,6 +245,7 @@ mod tests {
             volume.answer(&image),
             volume.page_text(),
             volume.words(),
+            volume.blocks(),
             volume.table(&ocr, "ocr_results"),
             volume.errors(&ocr),
             volume.manifest(&ocr),
@@ -257,6 +263,7 @@ mod tests {
             "ocr/answers/I08860003.json.gz",
             "page_text/page_text.parquet",
             "page_ocr/words.parquet",
+            "doctags/blocks.parquet",
             "ocr/ocr_results.parquet",
             "ocr/errors.parquet",
             "ocr/manifest.jsonl",

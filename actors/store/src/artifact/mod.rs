@@ -13,6 +13,7 @@
 
 mod answers;
 mod archive;
+mod blocks;
 mod columns;
 mod error;
 mod errors;
@@ -39,6 +40,7 @@ mod writer;
 
 pub use answers::KeptAnswer;
 pub use archive::{ArchiveError, ChatArchiveRow, VisionArchiveRow, chat_archive, vision_archive};
+pub use blocks::BlockRow;
 pub use columns::{ColumnError, ColumnValue, Columns};
 pub use error::{ArtifactError, InvalidImageName};
 pub use errors::{ErrorRow, failed_pages};

@@ -17,6 +17,7 @@ use super::provenance::tests::sample;
 use super::*;
 use crate::storage::{ArtifactKey, MemoryArtifacts};
 use parkhang_core::domain::{ErrorCategory, TextEncoding};
+use parkhang_documents::{Cell, Role};
 
 fn key() -> ArtifactKey {
     ArtifactKey::new("jobs/J1/table.parquet").unwrap()
@@ -142,6 +143,28 @@ prop_compose! {
     }
 }
 
+prop_compose! {
+    fn cell()(
+        places in prop::array::uniform4(0_usize..99), is_header: bool, bounds in bounds(), text in ".{0,9}",
+    ) -> Cell {
+        let [row, column, row_span, column_span] = places;
+        Cell { row, column, row_span, column_span, is_header, bounds, text }
+    }
+}
+
+prop_compose! {
+    fn block_row()(
+        text in ".{0,9}", (page_index, page, block_index) in any::<(i32, i32, i32)>(), bounds in bounds(), size in float(),
+        role in prop::sample::select(&Role::ALL[..]), cells in prop::collection::vec(cell(), 0..4),
+    ) -> BlockRow {
+        let [bbox_x0, bbox_y0, bbox_x1, bbox_y1] = bounds;
+        BlockRow {
+            image_name: "page_1".to_owned(),
+            page_index, page, block_index, role, text, bbox_x0, bbox_y0, bbox_x1, bbox_y1, size, cells,
+        }
+    }
+}
+
 macro_rules! round_trips {
     ($($test:ident: $row:ident of $strategy:ident;)+) => {$(
         proptest! {
@@ -163,6 +186,7 @@ round_trips! {
     ocr_results_round_trip: OcrResultRow of ocr_result_row;
     page_text_round_trips: PageTextRow of page_text_row;
     words_round_trip: WordRow of word_row;
+    blocks_round_trip: BlockRow of block_row;
     errors_round_trip: ErrorRow of error_row;
 }
 

@@ -1,0 +1,254 @@
+//! The stage `doctags`: the blocks of pages whose words are known, in reading order and with their roles, and the cells of their tables.
+//! Networks look at the picture of each page, also of one whose words are those of its file: which part of a page is a table or a
+//! figure is to be seen, and not to be read.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use image::DynamicImage;
+use parkhang_documents::{Block, Page, PageLayout, PageWord, blocks, turn_of};
+use parkhang_models::page::decode::DecodeLimits;
+use parkhang_pdf::Rect;
+use parkhang_words::{InferenceError, LayoutModels, page_layout};
+use serde_json::Map;
+use tracing::warn;
+
+use super::info::StageInfo;
+use super::page_stage::{PageStage, PlannedPage, VolumeRun};
+use super::registry::StageServices;
+use super::table::{ModelKind, SCANS, StageDefinition, StageModels};
+use super::{DEVICE_INBOX, compute};
+use crate::inference::{DeviceStatus, LayoutThreads};
+use crate::runner::CpuPool;
+use parkhang_core::domain::{ErrorCategory, Hardware, StageError, StageName, Unfit};
+use parkhang_store::artifact::{
+    ArtifactRow, BlockRow, Digest, ImageName, ModelRef, PageTextRow, TableSchema, WordRow, read_table,
+};
+use parkhang_store::pages::{PageRef, PageSource, PageSourceError, Scan};
+
+pub(super) const STAGE: StageDefinition = StageDefinition {
+    name: "doctags",
+    hardware: Hardware::Gpu,
+    models: StageModels::All(&[ModelKind::Layout]),
+    settings: |_| Map::new(),
+    reads: &[&[SCANS, PageTextRow::TABLE, WordRow::TABLE]],
+    writes: &[TableSchema::of::<BlockRow>()],
+    build: |services| Ok(services.paged(STAGE, Doctags::new(services)?)),
+};
+
+/// The stage that makes blocks of words.
+#[derive(Debug)]
+pub(crate) struct Doctags {
+    pages: Arc<dyn PageSource>,
+    cpu: CpuPool,
+    threads: LayoutThreads,
+    /// The networks, on their threads.
+    networks: LayoutModels,
+    model: ModelRef,
+}
+
+/// A page with its words.
+#[derive(Debug)]
+pub(crate) struct PageOfWords {
+    row: PageTextRow,
+    words: Arc<[WordRow]>,
+    scan: PageRef,
+}
+
+impl Doctags {
+    fn new(services: &StageServices) -> std::io::Result<Self> {
+        let layout = services.models.layout()?;
+        let memory = services.device_memory(&layout.model);
+        let threads = LayoutThreads::start(&layout.networks, &memory, DEVICE_INBOX)?;
+        Ok(Self {
+            pages: services.pages.clone(),
+            cpu: services.cpu.clone(),
+            networks: threads.networks(&layout.networks),
+            threads,
+            model: layout.model.clone(),
+        })
+    }
+}
+
+#[async_trait]
+impl StageInfo for Doctags {
+    fn name(&self) -> StageName {
+        STAGE.name()
+    }
+
+    fn hardware(&self) -> Hardware {
+        STAGE.hardware
+    }
+
+    fn models(&self) -> Vec<ModelRef> {
+        vec![self.model.clone()]
+    }
+
+    fn device(&self) -> Option<DeviceStatus> {
+        Some(self.threads.status())
+    }
+
+    fn renew(&self) -> std::io::Result<()> {
+        self.threads.renew()
+    }
+
+    async fn check(&self) -> Result<(), Unfit> {
+        let broken = |error: InferenceError| Unfit::Device(error.to_string());
+        self.threads.check().await.map_err(broken)
+    }
+}
+
+#[async_trait]
+impl PageStage for Doctags {
+    type Input = PageOfWords;
+    type Fetched = Scan;
+    type Row = BlockRow;
+
+    const VERSION: u32 = 1;
+
+    fn image_name(row: &BlockRow) -> &str {
+        &row.image_name
+    }
+
+    fn image_path(_: &BlockRow) -> Option<&str> {
+        None
+    }
+
+    async fn plan(&self, run: &VolumeRun) -> Result<Vec<PlannedPage<PageOfWords>>, StageError> {
+        let artifact_error = |error| run.artifact_error(&error);
+        let store = run.store.as_ref();
+        let pages = read_table::<PageTextRow>(store, &run.layout.page_text())
+            .await
+            .map_err(artifact_error)?;
+        let words = read_table::<WordRow>(store, &run.layout.words())
+            .await
+            .map_err(artifact_error)?;
+        let source_error = |error: PageSourceError| run.error(error.category(), error);
+        let listed = run.scans(&self.pages)?.pages(run.volume()).await;
+        let mut scans: HashMap<String, PageRef> = listed
+            .map_err(source_error)?
+            .into_iter()
+            .map(|page| (page.name.clone(), page))
+            .collect();
+        let same_page = |one: &WordRow, other: &WordRow| one.page_index == other.page_index;
+        let mut by_page: HashMap<i32, Arc<[WordRow]>> = words
+            .rows
+            .chunk_by(same_page)
+            .map(|words| (words[0].page_index, words.into()))
+            .collect();
+        let mut planned = Vec::with_capacity(pages.rows.len());
+        for row in pages.rows {
+            // A page that failed before has no fingerprint there.
+            let Some(made_of) = words.provenance.pages.get(&row.image_name) else {
+                continue;
+            };
+            let unlisted = || PageRef {
+                name: row.source_name.clone(),
+                size: 0,
+                version: None,
+            };
+            // The source says by itself that a page which it no longer lists is not there.
+            let scan = scans.remove(&row.source_name).unwrap_or_else(unlisted);
+            planned.push(PlannedPage {
+                name: ImageName::new(row.image_name.as_str())
+                    .map_err(|error| run.error(ErrorCategory::Input, error))?,
+                index: u32::try_from(row.page_index).unwrap_or(0),
+                input_path: row.source_name.clone(),
+                input_hash: Digest::of_parts([made_of.digest()]),
+                cost: 1.0,
+                input: PageOfWords {
+                    words: by_page.remove(&row.page_index).unwrap_or_default(),
+                    row,
+                    scan,
+                },
+            });
+        }
+        Ok(planned)
+    }
+
+    async fn fetch(&self, run: &VolumeRun, page: &PlannedPage<PageOfWords>) -> Result<Scan, StageError> {
+        let read = run.scans(&self.pages)?.read(run.volume(), &page.input.scan).await;
+        read.map_err(|error| run.error(error.category(), error))
+    }
+
+    async fn process(
+        &self,
+        run: &VolumeRun,
+        page: &PlannedPage<PageOfWords>,
+        scan: Scan,
+    ) -> Result<Vec<BlockRow>, StageError> {
+        let PageOfWords { row, words, .. } = &page.input;
+        let (size, words) = ([row.width, row.height], words.clone());
+        let networks = self.networks.clone();
+        let (volume, name) = (run.volume().clone(), row.source_name.clone());
+        let found = compute(&self.cpu, run, move |cancelled| {
+            let pixels = scan
+                .pixels(&DecodeLimits::default(), &|| cancelled.is_cancelled())
+                .map_err(|error| (error.category(), error.to_string()))?;
+            for warning in &pixels.page.warnings {
+                warn!(%volume, page = name, %warning, "the scan was decoded with a warning");
+            }
+            let words: Vec<PageWord<'_>> = words.iter().map(page_word).collect();
+            let turn = turn_of(&words);
+            let gray = pixels.page.gray;
+            let extent = (gray.width() as f32, gray.height() as f32);
+            let upright = turn.undone(&gray).unwrap_or(gray);
+            let picture = DynamicImage::ImageLuma8(upright).into_rgb8();
+            let layout = page_layout(&picture, &networks).map(|layout| {
+                layout.mapped(|bounds| {
+                    let [x0, y0, x1, y1] = turn.bounds_as_they_lie(bounds, extent);
+                    let Some(map) = pixels.map else {
+                        return [x0, y0, x1, y1];
+                    };
+                    let Rect { x0, y0, x1, y1 } = map.rect_to_points(Rect { x0, y0, x1, y1 });
+                    [x0, y0, x1, y1]
+                })
+            });
+            Ok(layout.map(|layout: PageLayout| {
+                blocks(&Page {
+                    size,
+                    words,
+                    turn,
+                    layout,
+                })
+            }))
+        })
+        .await?;
+        let found = found.map_err(|error| match error {
+            InferenceError::Device(_) => run.out_of_order(error),
+            error => run.error(ErrorCategory::Runtime, error),
+        })?;
+        Ok(found
+            .into_iter()
+            .zip(0..)
+            .map(|(block, index)| block_row(row, block, index))
+            .collect())
+    }
+}
+
+fn page_word(row: &WordRow) -> PageWord<'_> {
+    PageWord {
+        text: &row.text,
+        bounds: [row.bbox_x0, row.bbox_y0, row.bbox_x1, row.bbox_y1],
+        line: row.line,
+    }
+}
+
+fn block_row(page: &PageTextRow, block: Block, index: i32) -> BlockRow {
+    let [bbox_x0, bbox_y0, bbox_x1, bbox_y1] = block.bounds;
+    BlockRow {
+        image_name: page.image_name.clone(),
+        page_index: page.page_index,
+        page: page.page_index.saturating_add(1),
+        block_index: index,
+        role: block.role,
+        text: block.lines.join("\n"),
+        bbox_x0,
+        bbox_y0,
+        bbox_x1,
+        bbox_y1,
+        size: block.size,
+        cells: block.table.map(|table| table.cells).unwrap_or_default(),
+    }
+}

@@ -1,0 +1,143 @@
+//! The pipeline `documents`: blocks in order, tables, and the forms in which documents are written.
+
+use std::path::{Path, PathBuf};
+
+use parkhang_core::domain::{JobKey, VolumeId};
+use parkhang_documents::Role;
+use parkhang_store::artifact::{ArtifactLayout, BlockRow, VolumeLayout};
+use serde_json::Value;
+
+use crate::support::{Finished, files, finish, node, rows, workspace};
+
+fn paper() -> PathBuf {
+    workspace().join("tests/fixtures/pdf/paper.pdf")
+}
+
+fn read(input: &Path, out: &Path) -> Finished {
+    let mut command = node([
+        "ocr",
+        "--json",
+        "--export",
+        "text",
+        "--pipeline",
+        "documents",
+        "--out",
+    ]);
+    command.arg(out).arg(input);
+    finish(command)
+}
+
+fn export(out: &Path, format: &str, to: &Path) -> Finished {
+    let mut command = node(["export", "--format", format, "--to"]);
+    command.arg(to).arg(out);
+    finish(command)
+}
+
+fn layout(volume: &str) -> VolumeLayout {
+    let volume: VolumeId = volume.parse().unwrap();
+    ArtifactLayout::bdrc_v2(&JobKey::new("documents").unwrap()).volume(&volume)
+}
+
+#[test]
+fn a_paper_becomes_a_document() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    read(&paper(), &out).exits(0);
+    let key = layout("pdf-paper").blocks();
+    let blocks: Vec<BlockRow> = rows(&out, &key);
+    let texts_of = |role: Role| -> Vec<String> {
+        let blocks = blocks.iter().filter(|block| block.role == role);
+        blocks.map(|block| block.text.replace('\n', " ")).collect()
+    };
+    assert_eq!(
+        texts_of(Role::Title),
+        ["Slow drift of harbour sediments under mixed tidal forcing"]
+    );
+    assert_eq!(
+        texts_of(Role::Heading)[..3],
+        ["1 Introduction", "2 Data and methods", "3 Results"]
+    );
+    assert_eq!(texts_of(Role::Header).len(), 3);
+    assert_eq!(texts_of(Role::Footer), ["1", "2", "3"]);
+    assert_eq!(texts_of(Role::Formula), ["q = k u^3 (1 - h/w) + e"]);
+    assert_eq!(texts_of(Role::Figure).len(), 2);
+    let places: Vec<i32> = blocks
+        .iter()
+        .filter(|block| block.page == 1)
+        .map(|block| block.block_index)
+        .collect();
+    assert_eq!(places, (0..).take(places.len()).collect::<Vec<i32>>());
+    let tables: Vec<&BlockRow> = blocks.iter().filter(|block| block.role == Role::Table).collect();
+    let [table] = tables[..] else {
+        panic!("{} tables", tables.len())
+    };
+    for text in ["slope", "Tsuen Wan", "3.87", "±9.60", "Foshan"] {
+        let cells = table.cells.iter().filter(|cell| cell.text == text);
+        assert_eq!(cells.count(), 1, "{text}: {:?}", table.cells);
+    }
+
+    let bytes = std::fs::read(out.join(key.as_str())).unwrap();
+    read(&paper(), &out).exits(0);
+    assert_eq!(std::fs::read(out.join(key.as_str())).unwrap(), bytes);
+    let again = folder.path().join("again");
+    read(&paper(), &again).exits(0);
+    assert_eq!(
+        std::fs::read(again.join(key.as_str())).unwrap(),
+        bytes,
+        "the same bytes"
+    );
+}
+
+#[test]
+fn documents_are_written_in_several_forms() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    read(&paper(), &out).exits(0);
+    let to = folder.path().join("to");
+    export(&out, "doctags,markdown,document,bboxes", &to).exits(0);
+    let text = |name: &str| std::fs::read_to_string(to.join(name)).unwrap();
+
+    let markdown = text("markdown/pdf-paper.md");
+    assert!(
+        markdown.starts_with("# Slow drift of harbour sediments under mixed tidal forcing\n\nPeter Okafor")
+    );
+    // Parted by a hyphen at the end of a line, and over the end of a column.
+    assert!(markdown.contains("third power of the friction velocity, in agreement"));
+    assert!(!markdown.contains("Journal of Small Measurements, vol. 16"));
+    let doctags = text("doctags/pdf-paper.doctags");
+    assert_eq!(doctags.matches("<page_break>").count(), 2);
+    assert_eq!(doctags.matches("<otsl>").count(), 1);
+    assert!(doctags.contains("<fcel>Tsuen Wan<"));
+    assert!(text("document/pdf-paper.html").contains("<h2 data-page=\"1\">1 Introduction</h2>"));
+    let page: Value = serde_json::from_str(&text("pdf-paper/page_1.json")).unwrap();
+    assert_eq!(page["blocks"][1]["role"], "title");
+    assert_eq!(
+        page["tables"][0]["rows"].as_u64().map(|rows| rows >= 5),
+        Some(true),
+        "{}",
+        page["tables"]
+    );
+    assert!(page["words"].as_array().is_some_and(|words| !words.is_empty()));
+
+    let other = folder.path().join("other");
+    export(&out, "doctags,markdown,document,bboxes", &other).exits(0);
+    assert_eq!(files(&to), files(&other), "the same bytes");
+}
+
+#[test]
+fn a_volume_without_blocks_is_refused_with_the_way_to_make_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let mut command = node(["ocr", "--export", "text", "--out"]);
+    command.arg(&out).arg(paper());
+    finish(command).exits(0);
+    let refused = export(&out, "markdown", &folder.path().join("to"));
+    assert_eq!(refused.code, Some(1));
+    assert!(
+        refused
+            .stderr
+            .contains("pdf-paper has no blocks: the pipeline documents makes them (--pipeline documents)"),
+        "{}",
+        refused.stderr
+    );
+}
