@@ -4,7 +4,7 @@ use crate::block::{Cell, Table};
 use crate::geometry::{Bounds, area, common, height, intersection, middle, union};
 use crate::layout::TableStructure;
 use crate::lines::joined;
-use crate::page::PageWord;
+use crate::word::PageWord;
 
 /// The cells of a table with the words that lie in them. Cells of the structure are near the truth only, so a word goes to the cell that
 /// covers most of it, else to the nearest.

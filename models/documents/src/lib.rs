@@ -25,6 +25,7 @@ mod markers;
 mod page;
 mod paragraphs;
 mod roles;
+mod word;
 
 pub use block::{Block, Cell, Role, Table};
 pub use doctags::doctags;
@@ -32,4 +33,5 @@ pub use document::{DocumentPage, Part, Place, parts};
 pub use html::html;
 pub use layout::{PageLayout, PlacedTable, Region, RegionKind, TableCell, TableStructure};
 pub use markdown::markdown;
-pub use page::{Page, PageWord, blocks, turn_of};
+pub use page::{Page, blocks, turn_of};
+pub use word::PageWord;

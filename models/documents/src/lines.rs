@@ -3,7 +3,7 @@
 use unicode_segmentation::UnicodeSegmentation;
 
 use crate::geometry::{Bounds, around, height, median};
-use crate::page::PageWord;
+use crate::word::PageWord;
 
 /// Gap within a row from which its parts are lines of their own, in heights of the row.
 const GAP: f32 = 2.0;

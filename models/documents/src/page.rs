@@ -12,16 +12,7 @@ use crate::layout::{PageLayout, PlacedTable, Region, RegionKind};
 use crate::lines::{TextLine, lines};
 use crate::paragraphs::{Pitch, paragraphs};
 use crate::roles::{Neighbourhood, give_roles};
-
-/// A word of a page.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct PageWord<'p> {
-    pub text: &'p str,
-    /// Left, top, right and bottom in points.
-    pub bounds: Bounds,
-    /// Number of its line on the page: words of one number that follow each other stand in one row.
-    pub line: i32,
-}
+use crate::word::PageWord;
 
 /// What is known of a page.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -11,15 +11,22 @@ use crate::roles::Neighbourhood;
 const USUAL_PITCH: f32 = 1.2;
 /// Distance beyond which lines are not taken for those of one paragraph when the page's own is looked for.
 const WIDEST_PITCH: f32 = 2.2;
-/// Rank among the distances of a page of the one that is taken for that within paragraphs: gaps between paragraphs are the wider ones,
-/// and may be most of them.
-const RANK: f32 = 0.2;
+/// Share of the distances of a page that are alike where lines of paragraphs are: the least such distance is that within paragraphs, as
+/// gaps between paragraphs are wider, and may be most of them.
+const COMMON: f32 = 0.2;
+/// Ratio up to which distances are alike.
+const ALIKE_STEPS: f32 = 1.12;
 /// Ratio of letter heights up to which the distances of lines compare.
 const ALIKE: f32 = 1.15;
 /// Ratio to the distance of the lines before from which a line stands apart.
 const APART: f32 = 1.18;
+/// Distance of the middles of parts of one row, in heights of their letters.
+const SAME_ROW: f32 = 0.4;
+/// Widest gap between a label and what is written beside it, in heights of the letters. Columns of text are no rows: they come one after
+/// the other.
+const ROW_GAP: f32 = 15.0;
 /// Distance up to which centred lines belong together, in heights of their letters.
-const CENTRED: f32 = 1.5;
+const CENTRED: f32 = 1.8;
 /// Ratio up to which a line stands as close as those before.
 const NEAR: f32 = 1.06;
 /// Ratio of letter heights from which lines are of different kinds, and for lines that stand as close as those of a paragraph: ink
@@ -101,10 +108,20 @@ impl Pitch {
                 .map(|(other, step)| step * size / other)
                 .collect();
         }
-        alike.sort_by(f32::total_cmp);
-        let place = (RANK * alike.len() as f32) as usize;
-        alike.get(place).copied().unwrap_or(USUAL_PITCH * size)
+        least_common(alike).unwrap_or(USUAL_PITCH * size)
     }
+}
+
+/// The least of distances that a good part of all are near to: the middle one of those; `None` of none.
+fn least_common(mut steps: Vec<f32>) -> Option<f32> {
+    steps.sort_by(f32::total_cmp);
+    let enough = ((COMMON * steps.len() as f32).ceil() as usize).clamp(1, steps.len().max(1));
+    let near = |first: usize| {
+        let reach = steps[first] * ALIKE_STEPS;
+        steps[first..].iter().take_while(|step| **step <= reach).count()
+    };
+    let first = (0..steps.len()).find(|&first| near(first) >= enough.max(2))?;
+    steps.get(first + near(first) / 2).copied()
 }
 
 /// Distance of the middle of a line below that of another.
@@ -119,6 +136,10 @@ fn belongs(open: &[TextLine], line: &TextLine, pitch: &Pitch, page: &Neighbourho
     let size = last.size.max(line.size);
     let ratio = size / last.size.min(line.size).max(f32::MIN_POSITIVE);
     let step = below(&last.bounds, &line.bounds);
+    if step.abs() < SAME_ROW * size {
+        let gap = line.bounds[0] - last.bounds[2];
+        return gap > 0.0 && gap < ROW_GAP * size;
+    }
     let usual = step_before(open, pitch.usual(size));
     let other_size = if step <= NEAR * usual {
         OTHER_SIZE_NEAR
@@ -133,7 +154,7 @@ fn belongs(open: &[TextLine], line: &TextLine, pitch: &Pitch, page: &Neighbourho
     };
     if common(&last.bounds, &line.bounds, 0) < IN_COLUMN * narrower
         || ratio > other_size
-        || step < 0.4 * last.size
+        || step < 0.0
         || step > widest
         || is_formula(&last.text)
         || is_formula(&line.text)

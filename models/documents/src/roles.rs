@@ -130,7 +130,10 @@ fn role(blocks: &[Block], place: usize, body: BodySize, page: &Neighbourhood<'_>
     }
     match marker(&text) {
         Some(Marker::Bullet) => Role::ListItem,
-        Some(Marker::Bracketed | Marker::Dotted) if has_item_beside(blocks, place) => Role::ListItem,
+        // An entry of a table of contents is no item.
+        Some(Marker::Bracketed | Marker::Dotted) if has_item_beside(blocks, place) && !has_leader(&text) => {
+            Role::ListItem
+        }
         _ => Role::Text,
     }
 }
@@ -221,10 +224,14 @@ fn is_heading(blocks: &[Block], place: usize, text: &str, page: &Neighbourhood<'
     if block.lines.len() > FEW_LINES || characters > SHORT_TEXT || !says_something {
         return false;
     }
+    let goes_on = text.ends_with([',', '，', '、']) || text.starts_with(char::is_lowercase);
+    if goes_on || block.size < SMALL * body.usual {
+        return false;
+    }
     if block.size > body.large * body.usual {
         return true;
     }
-    if ends_sentence(text) || block.size < SMALL * body.usual {
+    if ends_sentence(text) {
         return false;
     }
     let mark = marker(text);

@@ -92,6 +92,7 @@ fn a_job_survives_the_death_of_a_node_and_of_its_publisher_over_sqs() {
             "ocr-clean.fifo",
             "ocr-page-text.fifo",
             "ocr-page-ocr.fifo",
+            "ocr-doctags.fifo",
             "ocr-reduce.fifo"
         ]
     );
