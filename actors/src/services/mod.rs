@@ -11,11 +11,12 @@ mod message;
 mod poller;
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use parkhang_core::domain::FailureKind;
-use parkhang_service::{BodyTemplate, JobFailure, JobLook, JobsClient, ServiceError};
+use parkhang_service::{BodyTemplate, JobFailure, JobLook, JobService, ServiceError};
 use parkhang_state::StateError;
 use serde_json::Value;
 use tokio::time::sleep;
@@ -38,7 +39,7 @@ pub(crate) const FIRST_WRITE_PAUSE: Duration = Duration::from_millis(100);
 pub struct StageService {
     /// Name of the service, which stages may share.
     pub name: String,
-    pub client: JobsClient,
+    pub client: Arc<dyn JobService>,
     /// Template of the body of a submit; without one it is the whole context.
     pub template: Option<BodyTemplate>,
     /// Largest body of a submit, in bytes.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use chrono::Utc;
 use parkhang_actors::external::{ExternalStage, ExternalStages, ServiceBounds, Site};
 use parkhang_actors::orchestrator::OrchestratorHandle;
 use parkhang_actors::services::StageService;
@@ -76,6 +77,7 @@ pub(crate) fn external(
         stages: StageTable::new([]),
         storage: "memory".to_owned(),
         webhook_url: None,
+        now: Utc::now,
     };
     let external = ExternalStages::new(
         site,

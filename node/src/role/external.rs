@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use async_trait::async_trait;
+use chrono::Utc;
 use parkhang_actors::external::{ExternalStage, ExternalStages, ServiceBounds, Site};
 use parkhang_actors::orchestrator::OrchestratorHandle;
 use parkhang_actors::services::{Heard, JobListener, JobMessage, StageService};
@@ -55,6 +56,7 @@ pub fn open(
         stages: loaded.config.stage_table(),
         storage: storage::place_of_artifacts(loaded)?,
         webhook_url: loaded.config.webhook.url.clone(),
+        now: Utc::now,
     };
     Ok(ExternalStages::new(site, orchestrator, stages, &bounds))
 }
@@ -74,7 +76,7 @@ pub fn stage_service(
     let token = loaded.secrets.tokens.get(&stage.service);
     let token = token.map(|token| token.text.clone());
     Ok(StageService {
-        client: JobsClient::new(service.settings(token), transport.clone())?,
+        client: Arc::new(JobsClient::new(service.settings(token), transport.clone())?),
         name: stage.service.clone(),
         template: stage.body.as_deref().map(BodyTemplate::new).transpose()?,
         max_body: service.max_body(),
