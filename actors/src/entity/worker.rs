@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use futures::future::join_all;
+use parkhang_core::failpoint::Failpoint;
 use parkhang_core::policy::entity::{EntityEvent, EntityFence};
 use parkhang_service::JobFailure;
 use parkhang_state::{ClaimedEntity, EntityOutcome, Finding};
@@ -32,6 +33,7 @@ pub(super) async fn run(entities: Arc<Entities>, served: Arc<ServedStage>, stop:
                 _ = slept(poll, stop) => {}
             },
             Ok(claimed) => {
+                Failpoint::RowsClaimed.pass();
                 join_all(claimed.iter().map(|claimed| submit(entities, served, claimed))).await;
             }
             Err(error) => {

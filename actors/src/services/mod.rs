@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use parkhang_core::domain::FailureKind;
+use parkhang_core::failpoint::Failpoint;
 use parkhang_service::{BodyTemplate, JobFailure, JobLook, JobService, ServiceError};
 use parkhang_state::StateError;
 use serde_json::Value;
@@ -93,7 +94,10 @@ impl StageService {
     ) -> Result<String, ServiceError> {
         let submitted = self.client.submit(key, body).await;
         match &submitted {
-            Ok(_) => health.succeeded(),
+            Ok(_) => {
+                Failpoint::JobSubmitted.pass();
+                health.succeeded();
+            }
             Err(error) => health.failed(error),
         }
         submitted

@@ -2,6 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use parkhang_core::domain::{EntityStage, EntityStatus, StageName};
+use parkhang_core::failpoint::Failpoint;
 use parkhang_core::policy::entity::{EntityEvent, EntityState};
 use serde_json::Value;
 use sqlx::postgres::{PgConnection, PgRow};
@@ -123,7 +124,9 @@ impl EntityTable {
             self.write(&mut transaction, &next.name, id, state, Finding::Nothing)
                 .await?;
         }
+        Failpoint::StepWritten.pass();
         transaction.commit().await?;
+        Failpoint::StepCommitted.pass();
         Ok(EntityOutcome::Done {
             status: after.status,
             queued: followed.map(|(next, _)| next.name.clone()),
