@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 TRIES = 200
 PAUSE_S = 0.3
+TELLS = 32  # at once
 
 
 class Service:
@@ -26,6 +27,7 @@ class Service:
         self.released = asyncio.Event()
         self.numbers = itertools.count(1)
         self.tasks = set()
+        self.telling = asyncio.Semaphore(TELLS)
         if not options.hold:
             self.released.set()
 
@@ -50,7 +52,8 @@ class Service:
             return
         message = {"stage": job["stage"], "leadId": job["id"], "jobId": job["job"], "status": "completed", "result": job["result"]}
         for _ in range(TRIES):
-            status = await tell(self.options.webhook, json.dumps(message).encode())
+            async with self.telling:
+                status = await tell(self.options.webhook, json.dumps(message).encode())
             job["told"] += 1
             if status in (200, 404):
                 return

@@ -7,6 +7,7 @@
 //! [`parkhang_service`].
 
 mod body;
+mod listener;
 mod polled;
 mod sweeper;
 mod worker;
@@ -16,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use parkhang_core::domain::{EntityStage, StageName};
+use parkhang_core::domain::{EntityStage, EntityStatus, StageName};
 use parkhang_core::policy::entity::{EntityEvent, EntityFence};
 use parkhang_service::{JobFailure, JobLook};
 use parkhang_state::{EntityOutcome, EntityTable, Finding, StateError};
@@ -132,6 +133,7 @@ impl Entities {
             });
         }
         tasks.spawn(sweeper::run(self.clone(), stop.clone()));
+        tasks.spawn(listener::run(self.clone(), stop.clone()));
         while let Some(ended) = tasks.join_next().await {
             if let Err(panic) = ended {
                 error!(entity = self.name(), %panic, "a part of the work on an entity ended");
@@ -190,6 +192,9 @@ impl Entities {
         let finding = Finding::Error(&failure.message);
         let outcome = self.table.step(&served.stage, id, &event, finding).await?;
         if let EntityOutcome::Done { status, .. } = &outcome {
+            if *status == EntityStatus::Queued {
+                served.work.notify_one();
+            }
             let stage = served.stage.name.as_str();
             info!(entity = self.name(), id, stage, %status, reason = failure.message, "a job failed");
         }

@@ -50,7 +50,7 @@ pub use postgres::testing::with_clock_ahead;
 pub use postgres::{
     ClaimedEntity, CommandChanges, EntityCounts, EntityError, EntityLack, EntityOutcome, EntityTable,
     FilingsError, FilingsTable, Finding, JobChanges, Leadership, LeadershipTimings, PostgresStore,
-    StageCounts, StuckEntities, SubmittedJob, UnfitEntity, UnfitFilings, WorkChanges,
+    QueuedRows, StageCounts, StuckEntities, SubmittedJob, UnfitEntity, UnfitFilings, WorkChanges,
 };
 pub use rerun::{RerunPreview, RerunResult, Sample};
 pub use services::ServiceStore;

@@ -20,6 +20,8 @@ use crate::service::{FAULTS, Service, UNREACHABLE, UNREADABLE};
 const STAGES: [&str; 5] = ["scrape", "intel", "strategy", "subject", "messaging"];
 const LEADS: i64 = 50;
 const MAX_RETRIES: u32 = 4;
+const OFTEN: Duration = Duration::from_millis(50);
+const NEVER: Duration = Duration::from_secs(3600);
 
 /// Rows, and a note of each time that a stage of one is completed.
 const THEIRS: &str = "create table leads (
@@ -61,8 +63,12 @@ async fn run(connection: &mut PgConnection, script: String) {
     raw_sql(AssertSqlSafe(script)).execute(connection).await.unwrap();
 }
 
-/// A process with the role entity.
-async fn process(options: &PgConnectOptions, scraper: &Service, llm: &Service) -> Arc<Entities> {
+/// A process with the role entity, whose workers look at this interval.
+async fn process(
+    options: &PgConnectOptions,
+    (scraper, llm): (&Service, &Service),
+    poll_interval: Duration,
+) -> Arc<Entities> {
     let store = PostgresStore::connect_with(options.clone()).await.unwrap();
     let table = store.entities(pipeline()).await.unwrap();
     let services = STAGES.iter().map(|name| {
@@ -73,7 +79,7 @@ async fn process(options: &PgConnectOptions, scraper: &Service, llm: &Service) -
         (stage(name), service)
     });
     let options = EntityOptions {
-        poll_interval: Duration::from_millis(50),
+        poll_interval,
         ..EntityOptions::default()
     };
     let entities = Entities::new(table, options, services.collect(), &BTreeMap::new()).unwrap();
@@ -99,7 +105,7 @@ async fn every_row_is_completed_once_or_has_failed_with_its_reason() {
     )
     .await;
 
-    let first = process(&options, &scraper, &llm).await;
+    let first = process(&options, (&scraper, &llm), OFTEN).await;
     let looked = PostgresStore::connect_with(options.clone()).await.unwrap();
     let table = looked.entities(pipeline()).await.unwrap();
     let never = CancellationToken::new();
@@ -114,7 +120,7 @@ async fn every_row_is_completed_once_or_has_failed_with_its_reason() {
     running.abort();
     assert!(running.await.unwrap_err().is_cancelled());
 
-    let second = process(&options, &scraper, &llm).await;
+    let second = process(&options, (&scraper, &llm), OFTEN).await;
     let stop = CancellationToken::new();
     let (working, stopping) = (second.clone(), stop.clone());
     let running = tokio::spawn(async move { working.run(&stopping).await });
@@ -190,4 +196,28 @@ async fn check(connection: &mut PgConnection) {
             .await
             .unwrap();
     assert_eq!(often, [], "completed more than once");
+}
+
+/// Rows: 218, 225.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_row_that_somebody_queues_is_submitted_before_the_next_interval() {
+    let server = EmbeddedPostgres::temporary().unwrap_or_else(|error| panic!("{error}"));
+    let options = server.create_database("leads").await.unwrap();
+    let mut connection = connect(&options).await;
+    run(&mut connection, EntityTable::schema(&pipeline())).await;
+    let (scraper, llm) = (Service::start(&[]).await, Service::start(&[]).await);
+    let entities = process(&options, (&scraper, &llm), NEVER).await;
+    let stop = CancellationToken::new();
+    let (working, stopping) = (entities.clone(), stop.clone());
+    let running = tokio::spawn(async move { working.run(&stopping).await });
+    // The first ones may be found as the work begins.
+    for row in 1..=4 {
+        let queued = "insert into leads (scrape_status) values ('queued')".to_owned();
+        run(&mut connection, queued).await;
+        Wait::until("the row is submitted")
+            .sees_async(async || scraper.submits().0, |submits| *submits == row)
+            .await;
+    }
+    stop.cancel();
+    running.await.unwrap();
 }

@@ -41,7 +41,7 @@ impl Answer for Lacks {
     }
 }
 
-/// Compare a table with what its pipeline needs, and list what is missing: columns, indexes, the view.
+/// Compare a table with what its pipeline needs, and list what is missing: columns, indexes, triggers, the view.
 #[derive(Debug, Args)]
 pub struct Check {
     /// Entity, a section [entity.NAME] of the configuration.

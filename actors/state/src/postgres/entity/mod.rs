@@ -8,6 +8,7 @@
 mod check;
 mod columns;
 mod looks;
+mod notices;
 mod queueing;
 mod schema;
 mod steps;
@@ -27,12 +28,15 @@ use crate::StateError;
 
 pub use check::{EntityLack, UnfitEntity};
 pub use looks::{EntityCounts, StageCounts, SubmittedJob};
+pub use notices::QueuedRows;
 pub use queueing::StuckEntities;
 pub use steps::{ClaimedEntity, EntityOutcome, Finding};
 
 /// Column by which a row is found, and the one by whose order rows are claimed.
 const ID: &str = "id";
 const CREATED_AT: &str = "created_at";
+/// Setting of a transaction in which a worker writes, which the triggers look at.
+const OWN_STEP: &str = "parkhang.own_step";
 
 /// Table of entities, whose columns are fit for its pipeline. Clones share its connections.
 #[derive(Debug, Clone)]

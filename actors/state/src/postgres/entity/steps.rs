@@ -9,7 +9,7 @@ use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::{AssertSqlSafe, Row};
 
 use super::columns::quoted;
-use super::{CREATED_AT, EntityTable, ID};
+use super::{CREATED_AT, EntityTable, ID, OWN_STEP};
 use crate::StateError;
 use crate::postgres::rows::{storable, storable_text};
 
@@ -151,7 +151,7 @@ impl EntityTable {
         };
         let following = next.map_or(String::new(), |next| format!(", {}", read(next, "next_")));
         let statement = format!(
-            "select clock_timestamp() as now, {}{following} from {} where {} for update",
+            "select set_config('{OWN_STEP}', 'on', true), clock_timestamp() as now, {}{following} from {} where {} for update",
             read(stage, ""),
             self.table(),
             self.is_id(1)

@@ -78,7 +78,7 @@ async fn a_table_says_what_it_lacks_until_the_script_has_run() {
         [EntityLack::Table("\"C R M\".\"Lead's\"".to_owned())]
     );
     run(&store, THEIRS.to_owned()).await;
-    assert_eq!(lacks().await.len(), 5 * (7 + 3) + 1);
+    assert_eq!(lacks().await.len(), 5 * (7 + 3 + 1) + 1);
     let error = store.entities(pipeline.clone()).await.unwrap_err().to_string();
     assert!(
         error.starts_with("there is no column scrape_status text; ")
