@@ -119,6 +119,15 @@ impl Entities {
         self.table.pipeline().name()
     }
 
+    /// Asks the database of the table for an answer, and for nothing else.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError::Unavailable`] if there is none.
+    pub async fn ping(&self) -> Result<(), StateError> {
+        self.table.ping().await
+    }
+
     /// Works on all stages until `stop` is cancelled, and then until what is being submitted has its answer. Returns early only if a part
     /// of it panicked. Dropping the future ends all of it at once.
     pub async fn run(self: &Arc<Self>, stop: &CancellationToken) {

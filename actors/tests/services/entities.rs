@@ -70,7 +70,7 @@ async fn process(
     poll_interval: Duration,
 ) -> Arc<Entities> {
     let store = PostgresStore::connect_with(options.clone()).await.unwrap();
-    let table = store.entities(pipeline()).await.unwrap();
+    let table = store.entity_database().open(pipeline()).await.unwrap();
     let services = STAGES.iter().map(|name| {
         let service: StageService = match *name {
             "scrape" => scraper.at_stage("scraper", true),
@@ -107,7 +107,7 @@ async fn every_row_is_completed_once_or_has_failed_with_its_reason() {
 
     let first = process(&options, (&scraper, &llm), OFTEN).await;
     let looked = PostgresStore::connect_with(options.clone()).await.unwrap();
-    let table = looked.entities(pipeline()).await.unwrap();
+    let table = looked.entity_database().open(pipeline()).await.unwrap();
     let never = CancellationToken::new();
     let running = tokio::spawn(async move { first.run(&never).await });
     Wait::until("some rows have gone through the first stage")

@@ -31,7 +31,7 @@ async fn run(store: &PostgresStore, script: &str) {
 async fn table(store: &PostgresStore) -> EntityTable {
     run(store, &EntityTable::schema(&pipeline())).await;
     run(store, "insert into leads default values").await;
-    store.entities(pipeline()).await.unwrap()
+    store.entity_database().open(pipeline()).await.unwrap()
 }
 
 /// Notices that have come until one of a row that is queued for the second stage.
@@ -128,6 +128,6 @@ async fn a_pooler_that_passes_no_notices_on_is_found_out() {
         .username(options.get_username())
         .database(options.get_database().unwrap());
     let behind = PostgresStore::connect_with(behind).await.unwrap();
-    let table = behind.entities(pipeline()).await.unwrap();
+    let table = behind.entity_database().open(pipeline()).await.unwrap();
     assert!(table.queued_rows().await.unwrap().is_none());
 }
