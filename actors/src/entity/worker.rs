@@ -27,7 +27,11 @@ pub(super) async fn run(entities: Arc<Entities>, served: Arc<ServedStage>, stop:
         let Some(limit) = admitted(entities, served).await else {
             continue;
         };
-        match entities.table.claim(&served.stage.name, limit).await {
+        match served
+            .room
+            .claim(&entities.table, &served.stage.name, limit)
+            .await
+        {
             Ok(claimed) if claimed.is_empty() => tokio::select! {
                 () = served.work.notified() => {}
                 _ = slept(poll, stop) => {}

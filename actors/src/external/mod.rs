@@ -34,7 +34,7 @@ use self::pool::ServicePool;
 use self::submit::Request;
 use crate::orchestrator::{OrchestratorHandle, WallClock};
 use crate::services::{
-    Heard, JobListener, JobMessage, LOOK_AHEAD, LOOKS_AHEAD, Rate, ServiceHealth, StageService, poll,
+    Heard, JobListener, JobMessage, LOOK_AHEAD, LOOKS_AHEAD, ServiceBounds, ServiceHealth, StageService, poll,
 };
 use crate::stage::StageTable;
 
@@ -49,14 +49,6 @@ pub struct ExternalStage {
     pub name: StageName,
     pub limits: StageLimits,
     pub service: StageService,
-}
-
-/// Bounds of a service over all stages that it does.
-#[derive(Debug, Clone, Copy)]
-pub struct ServiceBounds {
-    /// Jobs that it may have at once.
-    pub max_in_flight: usize,
-    pub rate: Option<Rate>,
 }
 
 /// Surroundings of external stages.

@@ -51,6 +51,14 @@ pub struct StageService {
     pub has_webhook: bool,
 }
 
+/// Bounds of a service over all stages that it does.
+#[derive(Debug, Clone, Copy)]
+pub struct ServiceBounds {
+    /// Jobs that it may have at once.
+    pub max_in_flight: usize,
+    pub rate: Option<Rate>,
+}
+
 /// Effect of a message about a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Heard {

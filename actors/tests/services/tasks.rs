@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::Utc;
-use parkhang_actors::external::{ExternalStage, ExternalStages, ServiceBounds, Site};
+use parkhang_actors::external::{ExternalStage, ExternalStages, Site};
 use parkhang_actors::orchestrator::OrchestratorHandle;
-use parkhang_actors::services::StageService;
+use parkhang_actors::services::{ServiceBounds, StageService};
 use parkhang_actors::stage::{StageLogic, StageTable};
 use parkhang_core::domain::testing::{new_job, stage};
 use parkhang_core::domain::{

@@ -16,7 +16,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::external::stage_service;
+use super::external::{bounds, stage_service};
 use super::probes::answers;
 use super::readiness::ReadinessReporter;
 use super::stop::ShutdownSignals;
@@ -100,14 +100,12 @@ async fn open(
         let service = service.with_context(|| format!("stage.{stage}"))?;
         services.insert(StageName::new(stage.as_str())?, service);
     }
-    let known = loaded.config.service.iter();
-    let rates = known.filter_map(|(name, service)| Some((name.clone(), service.rate()?)));
     let options = EntityOptions {
         batch: entity.batch,
         poll_interval: entity.poll_interval,
         webhook_url: loaded.config.webhook.url.clone(),
     };
-    Ok(Entities::new(table, options, services, &rates.collect())?)
+    Ok(Entities::new(table, options, services, &bounds(loaded))?)
 }
 
 /// Readiness of the role: the database answers, and those of the tables.

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use async_trait::async_trait;
 use chrono::Utc;
-use parkhang_actors::external::{ExternalStage, ExternalStages, ServiceBounds, Site};
+use parkhang_actors::external::{ExternalStage, ExternalStages, Site};
 use parkhang_actors::orchestrator::OrchestratorHandle;
-use parkhang_actors::services::{Heard, JobListener, JobMessage, StageService};
+use parkhang_actors::services::{Heard, JobListener, JobMessage, ServiceBounds, StageService};
 use parkhang_core::domain::StageName;
 use parkhang_service::{BodyTemplate, JobsClient, Transport};
 use parkhang_state::{PostgresStore, StateError};
@@ -39,16 +39,7 @@ pub fn open(
             service: service.with_context(|| format!("stage.{name}"))?,
         });
     }
-    let services = loaded.config.service.iter();
-    let bounds: BTreeMap<String, ServiceBounds> = services
-        .map(|(name, service)| {
-            let bounds = ServiceBounds {
-                max_in_flight: service.max_in_flight as usize,
-                rate: service.rate(),
-            };
-            (name.clone(), bounds)
-        })
-        .collect();
+    let bounds = bounds(loaded);
     let site = Site {
         store: Arc::new(store.clone()),
         services: Arc::new(store.clone()),
@@ -59,6 +50,19 @@ pub fn open(
         now: Utc::now,
     };
     Ok(ExternalStages::new(site, orchestrator, stages, &bounds))
+}
+
+/// Bounds of the services of the configuration, by name.
+pub fn bounds(loaded: &Loaded) -> BTreeMap<String, ServiceBounds> {
+    let services = loaded.config.service.iter();
+    let bounds = services.map(|(name, service)| {
+        let bounds = ServiceBounds {
+            max_in_flight: service.max_in_flight as usize,
+            rate: service.rate(),
+        };
+        (name.clone(), bounds)
+    });
+    bounds.collect()
 }
 
 /// Service of a stage, as the configuration describes it.

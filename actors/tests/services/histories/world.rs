@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
-use parkhang_actors::external::{ExternalStage, ExternalStages, ServiceBounds, Site};
-use parkhang_actors::services::{JobListener, JobMessage, StageService};
+use parkhang_actors::external::{ExternalStage, ExternalStages, Site};
+use parkhang_actors::services::{JobListener, JobMessage, ServiceBounds, StageService};
 use parkhang_actors::stage::StageTable;
 use parkhang_core::domain::testing::{at, new_job, stage};
 use parkhang_core::domain::{

@@ -128,7 +128,11 @@ async fn the_script_alone_makes_a_table_that_works() {
 #[tokio::test]
 async fn a_stage_has_seven_columns_that_say_that_nothing_has_begun() {
     let store = tests::store().await;
-    run(&store, EntityTable::schema(&pipeline("leads", StageLimits::default()))).await;
+    run(
+        &store,
+        EntityTable::schema(&pipeline("leads", StageLimits::default())),
+    )
+    .await;
     run(&store, "insert into leads default values".to_owned()).await;
     let row: serde_json::Value = sqlx::query_scalar("select to_jsonb(leads) from leads")
         .fetch_one(&store.pool)
@@ -161,7 +165,11 @@ async fn a_stage_is_added_by_the_configuration_and_the_script() {
     };
     let before = Arc::new(EntityPipeline::new("leads", "leads", vec![only_first.clone()]).unwrap());
     run(&store, EntityTable::schema(&before)).await;
-    run(&store, "insert into leads (scrape_status) values ('queued')".to_owned()).await;
+    run(
+        &store,
+        "insert into leads (scrape_status) values ('queued')".to_owned(),
+    )
+    .await;
     let table = store.entity_database().open(before).await.unwrap();
     let claimed = submitted(&table, &only_first, "j").await;
 
@@ -170,13 +178,21 @@ async fn a_stage_is_added_by_the_configuration_and_the_script() {
     let table = store.entity_database().open(whole).await.unwrap();
     let result = json!(1);
     let outcome = table
-        .step(&first(&table), &claimed.id, &completed("j"), Finding::Result(&result))
+        .step(
+            &first(&table),
+            &claimed.id,
+            &completed("j"),
+            Finding::Result(&result),
+        )
         .await
         .unwrap();
     let queued = Some(stage("intel"));
     let status = EntityStatus::Completed;
     assert_eq!(outcome, EntityOutcome::Done { status, queued });
-    assert_eq!(table.claim(&stage("intel"), 5).await.unwrap()[0].row["scrape_result"], result);
+    assert_eq!(
+        table.claim(&stage("intel"), 5).await.unwrap()[0].row["scrape_result"],
+        result
+    );
 }
 
 /// Rows: 228.
@@ -184,7 +200,10 @@ async fn a_stage_is_added_by_the_configuration_and_the_script() {
 async fn a_row_that_somebody_else_holds_is_passed_over_at_once() {
     let (store, table) = leads(StageLimits::default()).await;
     let scrape = stage("scrape");
-    table.queue(&scrape, &[EntityStatus::Pending], None).await.unwrap();
+    table
+        .queue(&scrape, &[EntityStatus::Pending], None)
+        .await
+        .unwrap();
     let mut holder = store.pool.begin().await.unwrap();
     let held: String = sqlx::query_scalar(
         "select id::text from \"C R M\".\"Lead's\" order by created_at limit 1 for update",
@@ -305,9 +324,14 @@ async fn a_job_without_an_end_is_tried_again_and_its_late_end_changes_nothing() 
     let reset = |queued, failed| StuckEntities { queued, failed };
     assert_eq!(table.reset_stuck(&scrape).await.unwrap(), reset(1, 0));
     let columns = async |id: &str| -> (String, i32, bool) {
-        let columns = "select scrape_status, scrape_retry_count, scrape_job_id is null and scrape_started_at is null
+        let columns =
+            "select scrape_status, scrape_retry_count, scrape_job_id is null and scrape_started_at is null
              from \"C R M\".\"Lead's\" where id::text = $1";
-        sqlx::query_as(columns).bind(id).fetch_one(&store.pool).await.unwrap()
+        sqlx::query_as(columns)
+            .bind(id)
+            .fetch_one(&store.pool)
+            .await
+            .unwrap()
     };
     assert_eq!(columns(&claimed.id).await, ("queued".to_owned(), 1, true));
     let late = table
