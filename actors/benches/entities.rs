@@ -24,7 +24,7 @@ use parkhang_state::EntityTable;
 use rows_service::RowsService;
 use sqlx::postgres::{PgConnectOptions, PgPool};
 use sqlx::{AssertSqlSafe, raw_sql};
-use support::Server;
+use support::{Server, pass};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) const STAGES: [&str; 5] = ["scrape", "intel", "strategy", "subject", "messaging"];
@@ -77,7 +77,7 @@ async fn run(pool: &PgPool, script: &str) {
 /// Transactions of a database so far.
 async fn transactions(pool: &PgPool) -> i64 {
     // Sessions report what they did once a second.
-    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    pass(Duration::from_millis(1_500)).await;
     let count = "select xact_commit + xact_rollback from pg_stat_database where datname = current_database()";
     sqlx::query_scalar(count).fetch_one(pool).await.unwrap()
 }

@@ -6,9 +6,9 @@ use std::time::Duration;
 use parkhang_service::{JobLook, JobService, JobsClient};
 use sqlx::postgres::PgPool;
 use sqlx::{AssertSqlSafe, query, query_as};
-use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
+use crate::support::pass;
 use crate::{STAGES, client};
 
 const BATCH: i64 = 5;
@@ -57,7 +57,7 @@ async fn work(pool: &PgPool, client: &JobsClient, stage: &str) {
                 .await
                 .unwrap();
         }
-        sleep(LOOK).await;
+        pass(LOOK).await;
     }
 }
 
@@ -85,6 +85,6 @@ async fn ask(pool: &PgPool, client: &JobsClient, stage: &str, next: Option<&str>
                     .unwrap();
             }
         }
-        sleep(ASK).await;
+        pass(ASK).await;
     }
 }

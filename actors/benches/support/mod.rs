@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "each bench uses a part of it")]
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use chrono::Utc;
 use parkhang_actors::stage::ocr_pipeline;
@@ -49,6 +50,14 @@ impl Server {
         let options = options.options([("synchronous_commit", mode)]);
         Arc::new(PostgresStore::connect_with(options).await.unwrap())
     }
+}
+
+/// Lets a time pass that is a part of what is measured, such as the work of a service.
+pub(crate) async fn pass(time: Duration) {
+    let mut times = tokio::time::interval(time);
+    // The first tick is at once.
+    times.tick().await;
+    times.tick().await;
 }
 
 pub(crate) fn new_job(name: &str, volumes: usize) -> NewJob {
