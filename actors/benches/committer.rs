@@ -52,7 +52,9 @@ impl Round {
         let job = support::job_of(&store, TASKS).await;
         Self {
             tasks: store.tasks(job.id).await.unwrap(),
-            committer: GroupCommitter::spawn(store, Owner::start().await).await.unwrap(),
+            committer: GroupCommitter::spawn(store, Utc::now, Owner::start().await)
+                .await
+                .unwrap(),
             job,
         }
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use futures::future::join_all;
-use parkhang_state::{EmbeddedPostgres, PostgresStore};
+use parkhang_state::{EmbeddedPostgres, EntityDatabase, PostgresStore, StateError};
 use secrecy::ExposeSecret;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -67,6 +67,22 @@ pub async fn database_for_command(loaded: &Loaded, may_be_first: bool) -> Result
         warn_of_others(loaded, &database.place).await;
     }
     Ok(database)
+}
+
+/// Opens the database that the table of an entity is in: its own, or that of the cluster.
+///
+/// # Errors
+///
+/// If its own cannot be reached.
+pub async fn entity_database(
+    loaded: &Loaded,
+    store: &PostgresStore,
+    name: &str,
+) -> Result<EntityDatabase, StateError> {
+    match loaded.secrets.entity_databases.get(name) {
+        Some(url) => EntityDatabase::connect(url.text.expose_secret()).await,
+        None => Ok(store.entity_database()),
+    }
 }
 
 async fn open(loaded: &Loaded, opener: Opener) -> Result<Database> {

@@ -61,6 +61,23 @@ failpoints! {
     /// Requests for volumes are committed; their messages are still in the queue.
     RequestsTaken = "inbox.taken",
 
+    /// A service has taken work; its job is not recorded.
+    JobSubmitted = "service.submitted",
+    /// A service has said how a job stands; nothing is written.
+    JobLooked = "service.looked",
+    /// A webhook has come; nothing is written.
+    WebhookCame = "service.webhook_came",
+    /// The effect of a webhook is written; its sender has no answer.
+    WebhookWritten = "service.webhook_written",
+    /// The result of a job is an artifact; its lease has not ended.
+    ResultWritten = "service.result_written",
+    /// Rows are claimed; none is submitted.
+    RowsClaimed = "entity.claimed",
+    /// The statements of a step of a row have been carried out; it is not committed.
+    StepWritten = "entity.step_written",
+    /// The end of a job of a row is committed; nobody is told that the next stage waits.
+    StepCommitted = "entity.step_committed",
+
     /// A pool has started the stage's actor; the orchestrator has no answer.
     AssignAccepted = "assign.accepted",
     /// The stage begins.

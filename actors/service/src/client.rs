@@ -1,5 +1,8 @@
 //! Client of a service of the kind `jobs`.
 
+use std::fmt;
+
+use async_trait::async_trait;
 use bytes::Bytes;
 use hyper::Method;
 use hyper::header::HeaderValue;
@@ -15,6 +18,38 @@ use crate::transport::{Bounds, Transport};
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// Characters of an id of a job that are escaped in a path.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_');
+
+/// Service that takes jobs, as its callers know it.
+#[async_trait]
+pub trait JobService: Send + Sync + fmt::Debug {
+    /// Submits a job and returns its id, without waiting for the work. Submits with the same `key` are one.
+    ///
+    /// # Errors
+    ///
+    /// [`ServiceError`] if the service did not take the job, or did not say so.
+    async fn submit(&self, key: &str, body: String) -> Result<String, ServiceError>;
+
+    /// Asks how a job stands, and for its result if it is completed.
+    ///
+    /// # Errors
+    ///
+    /// [`ServiceError`] if the service did not say: nothing is known of the job then.
+    async fn look(&self, job: &str) -> Result<JobLook, ServiceError>;
+
+    /// Tells the service that a job is no longer wanted, if it can be told. One that it does not know is none either.
+    ///
+    /// # Errors
+    ///
+    /// [`ServiceError`] if the service did not take it in.
+    async fn cancel(&self, job: &str) -> Result<(), ServiceError>;
+
+    /// Asks for any answer at all, to find out whether the service is there.
+    ///
+    /// # Errors
+    ///
+    /// [`ServiceError`] if none came.
+    async fn reach(&self) -> Result<(), ServiceError>;
+}
 
 /// Client of one service. Clones share its connections.
 #[derive(Debug, Clone)]
@@ -40,12 +75,14 @@ impl JobsClient {
         Ok(Self { settings, endpoint })
     }
 
-    /// Submits a job and returns its id, without waiting for the work. Submits with the same `key` are one.
-    ///
-    /// # Errors
-    ///
-    /// [`ServiceError`] if the service did not take the job, or did not say so.
-    pub async fn submit(&self, key: &str, body: String) -> Result<String, ServiceError> {
+    async fn get(&self, path: &str, job: &str) -> Result<Value, ServiceError> {
+        self.endpoint.get(&of_job(path, job)).await
+    }
+}
+
+#[async_trait]
+impl JobService for JobsClient {
+    async fn submit(&self, key: &str, body: String) -> Result<String, ServiceError> {
         let limit = self.settings.max_body;
         if body.len() > limit {
             return Err(ServiceError::TooLarge { limit });
@@ -57,12 +94,7 @@ impl JobsClient {
         job_of(&self.endpoint.answer(request).await?, &self.settings.fields)
     }
 
-    /// Asks how a job stands, and for its result if it is completed.
-    ///
-    /// # Errors
-    ///
-    /// [`ServiceError`] if the service did not say: nothing is known of the job then.
-    pub async fn look(&self, job: &str) -> Result<JobLook, ServiceError> {
+    async fn look(&self, job: &str) -> Result<JobLook, ServiceError> {
         let status = self.get(&self.settings.paths.status, job).await;
         let look = match status {
             Err(ServiceError::Status {
@@ -82,12 +114,7 @@ impl JobsClient {
         }
     }
 
-    /// Tells the service that a job is no longer wanted, if it can be told. One that it does not know is none either.
-    ///
-    /// # Errors
-    ///
-    /// [`ServiceError`] if the service did not take it in.
-    pub async fn cancel(&self, job: &str) -> Result<(), ServiceError> {
+    async fn cancel(&self, job: &str) -> Result<(), ServiceError> {
         let Some(path) = &self.settings.paths.cancel else {
             return Ok(());
         };
@@ -102,22 +129,13 @@ impl JobsClient {
         }
     }
 
-    /// Asks for any answer at all, to find out whether the service is there.
-    ///
-    /// # Errors
-    ///
-    /// [`ServiceError`] if none came.
-    pub async fn reach(&self) -> Result<(), ServiceError> {
+    async fn reach(&self) -> Result<(), ServiceError> {
         let request = self.endpoint.request(Method::GET, "/", Bytes::new())?;
         match self.endpoint.exchange(request).await {
             Err(ServiceError::Status { status, .. }) if status < 500 && status != 429 => Ok(()),
             Err(ServiceError::TooLarge { .. }) => Ok(()),
             answer => answer.map(drop),
         }
-    }
-
-    async fn get(&self, path: &str, job: &str) -> Result<Value, ServiceError> {
-        self.endpoint.get(&of_job(path, job)).await
     }
 }
 

@@ -1,7 +1,7 @@
 //! Services: other people's HTTP endpoints that do work for a stage.
 //!
 //! A service takes a job by one request and answers with its id at once; that the job is over it tells by a webhook, or when it is asked.
-//! [`JobsClient`] submits and asks, [`BodyTemplate`] makes the body of a submit, [`webhook`] signs and verifies what comes in. Others do
+//! [`JobsClient`], which is a [`JobService`], submits and asks, [`BodyTemplate`] makes the body of a submit, [`webhook`] signs and verifies what comes in. Others do
 //! their work while the request waits: [`ChatClient`] asks language models, [`VisionClient`] Google Vision. Everything that a service sends is bounded in size and time, and what goes wrong is a [`ServiceError`], whose kind says whether the same request
 //! may succeed later.
 //!
@@ -24,7 +24,7 @@ mod testing;
 
 pub use answer::JobLook;
 pub use chat::ChatClient;
-pub use client::JobsClient;
+pub use client::{JobService, JobsClient};
 pub use endpoint::Credential;
 pub use error::ServiceError;
 pub use failure::{JobFailure, kind_of};

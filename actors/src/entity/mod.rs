@@ -7,7 +7,9 @@
 //! [`parkhang_service`].
 
 mod body;
+mod listener;
 mod polled;
+mod room;
 mod sweeper;
 mod worker;
 
@@ -16,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use parkhang_core::domain::{EntityStage, StageName};
+use parkhang_core::domain::{EntityStage, EntityStatus, StageName};
 use parkhang_core::policy::entity::{EntityEvent, EntityFence};
 use parkhang_service::{JobFailure, JobLook};
 use parkhang_state::{EntityOutcome, EntityTable, Finding, StateError};
@@ -27,9 +29,10 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
+use self::room::Room;
 use crate::services::{
-    Heard, JobListener, JobMessage, LOOK_AHEAD, LOOKS_AHEAD, Rate, ServiceHealth, StageService, lost_job,
-    poll,
+    Heard, JobListener, JobMessage, LOOK_AHEAD, LOOKS_AHEAD, ServiceBounds, ServiceHealth, StageService,
+    lost_job, poll,
 };
 
 /// Pace of the workers.
@@ -64,6 +67,7 @@ struct ServedStage {
     stage: EntityStage,
     service: StageService,
     health: Arc<ServiceHealth>,
+    room: Arc<Room>,
     /// Told when rows may have been queued.
     work: Notify,
 }
@@ -77,7 +81,7 @@ pub struct Entities {
 }
 
 impl Entities {
-    /// Brings a table and the services of its stages together; `rates` are those of services that have one. Nothing runs yet.
+    /// Brings a table and the services of its stages together; services without `bounds` have none. Nothing runs yet.
     ///
     /// # Errors
     ///
@@ -86,23 +90,34 @@ impl Entities {
         table: EntityTable,
         options: EntityOptions,
         mut services: BTreeMap<StageName, StageService>,
-        rates: &BTreeMap<String, Rate>,
+        bounds: &BTreeMap<String, ServiceBounds>,
     ) -> Result<Self, NoService> {
-        let mut known: BTreeMap<String, Arc<ServiceHealth>> = BTreeMap::new();
+        let mut stages_of: BTreeMap<String, Vec<StageName>> = BTreeMap::new();
+        for (stage, service) in &services {
+            stages_of
+                .entry(service.name.clone())
+                .or_default()
+                .push(stage.clone());
+        }
+        let mut known: BTreeMap<String, (Arc<ServiceHealth>, Arc<Room>)> = BTreeMap::new();
         let mut served_stages = Vec::new();
         for stage in table.pipeline().stages() {
             let service = services.remove(&stage.name);
             let service = service.ok_or_else(|| NoService(stage.name.clone()))?;
             // Stages that share a service share its troubles.
-            let health = known.entry(service.name.clone()).or_insert_with(|| {
-                let rate = rates.get(&service.name).copied();
-                Arc::new(ServiceHealth::new(&service.name, rate))
+            let shared = known.entry(service.name.clone()).or_insert_with(|| {
+                let bounds = bounds.get(&service.name);
+                let rate = bounds.and_then(|bounds| bounds.rate);
+                let stages = stages_of.remove(&service.name).unwrap_or_default();
+                let room = Room::new(bounds.map(|bounds| bounds.max_in_flight), stages);
+                (Arc::new(ServiceHealth::new(&service.name, rate)), Arc::new(room))
             });
-            let health = health.clone();
+            let (health, room) = shared.clone();
             served_stages.push(Arc::new(ServedStage {
                 stage: stage.clone(),
                 service,
                 health,
+                room,
                 work: Notify::new(),
             }));
         }
@@ -116,6 +131,15 @@ impl Entities {
     /// Name of the entity.
     pub fn name(&self) -> &str {
         self.table.pipeline().name()
+    }
+
+    /// Asks the database of the table for an answer, and for nothing else.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError::Unavailable`] if there is none.
+    pub async fn ping(&self) -> Result<(), StateError> {
+        self.table.ping().await
     }
 
     /// Works on all stages until `stop` is cancelled, and then until what is being submitted has its answer. Returns early only if a part
@@ -132,6 +156,7 @@ impl Entities {
             });
         }
         tasks.spawn(sweeper::run(self.clone(), stop.clone()));
+        tasks.spawn(listener::run(self.clone(), stop.clone()));
         while let Some(ended) = tasks.join_next().await {
             if let Err(panic) = ended {
                 error!(entity = self.name(), %panic, "a part of the work on an entity ended");
@@ -167,6 +192,9 @@ impl Entities {
             JobLook::Failed(failure) => self.fail(served, id, of(), &failure).await?,
             JobLook::Lost => self.fail(served, id, of(), &lost_job()).await?,
         };
+        if matches!(outcome, EntityOutcome::Done { .. }) {
+            self.make_room(served);
+        }
         if let EntityOutcome::Done {
             queued: Some(next), ..
         } = &outcome
@@ -175,6 +203,16 @@ impl Entities {
             next.work.notify_one();
         }
         Ok(Some(outcome))
+    }
+
+    /// Wakes the workers that wait for a job of a service to end.
+    fn make_room(&self, served: &ServedStage) {
+        if served.room.was_full() {
+            let sharing = self.served_stages.iter();
+            for other in sharing.filter(|other| Arc::ptr_eq(&other.room, &served.room)) {
+                other.work.notify_one();
+            }
+        }
     }
 
     /// Writes a failure.
@@ -190,6 +228,9 @@ impl Entities {
         let finding = Finding::Error(&failure.message);
         let outcome = self.table.step(&served.stage, id, &event, finding).await?;
         if let EntityOutcome::Done { status, .. } = &outcome {
+            if *status == EntityStatus::Queued {
+                served.work.notify_one();
+            }
             let stage = served.stage.name.as_str();
             info!(entity = self.name(), id, stage, %status, reason = failure.message, "a job failed");
         }

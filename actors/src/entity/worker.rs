@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use futures::future::join_all;
+use parkhang_core::failpoint::Failpoint;
 use parkhang_core::policy::entity::{EntityEvent, EntityFence};
 use parkhang_service::JobFailure;
 use parkhang_state::{ClaimedEntity, EntityOutcome, Finding};
@@ -26,12 +27,17 @@ pub(super) async fn run(entities: Arc<Entities>, served: Arc<ServedStage>, stop:
         let Some(limit) = admitted(entities, served).await else {
             continue;
         };
-        match entities.table.claim(&served.stage.name, limit).await {
+        match served
+            .room
+            .claim(&entities.table, &served.stage.name, limit)
+            .await
+        {
             Ok(claimed) if claimed.is_empty() => tokio::select! {
                 () = served.work.notified() => {}
                 _ = slept(poll, stop) => {}
             },
             Ok(claimed) => {
+                Failpoint::RowsClaimed.pass();
                 join_all(claimed.iter().map(|claimed| submit(entities, served, claimed))).await;
             }
             Err(error) => {

@@ -19,23 +19,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use chrono::Utc;
 use parkhang_core::domain::{Fence, StageLimits, StageName, TaskId, WorkerId, WorkerRecord};
 use parkhang_core::policy::service::{Hearing, hearing};
 use parkhang_state::{ServiceStore, StateError, StateStore};
 use parkhang_store::storage::ArtifactStore;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, warn};
 
 use self::polled::PolledLeases;
 use self::pool::ServicePool;
 use self::submit::Request;
-use crate::orchestrator::OrchestratorHandle;
+use crate::orchestrator::{OrchestratorHandle, WallClock};
 use crate::services::{
-    Heard, JobListener, JobMessage, LOOK_AHEAD, LOOKS_AHEAD, Rate, ServiceHealth, StageService, poll,
+    Heard, JobListener, JobMessage, LOOK_AHEAD, LOOKS_AHEAD, ServiceBounds, ServiceHealth, StageService, poll,
 };
 use crate::stage::StageTable;
 
@@ -52,14 +51,6 @@ pub struct ExternalStage {
     pub service: StageService,
 }
 
-/// Bounds of a service over all stages that it does.
-#[derive(Debug, Clone, Copy)]
-pub struct ServiceBounds {
-    /// Jobs that it may have at once.
-    pub max_in_flight: usize,
-    pub rate: Option<Rate>,
-}
-
 /// Surroundings of external stages.
 #[derive(Debug)]
 pub struct Site {
@@ -71,6 +62,7 @@ pub struct Site {
     pub storage: String,
     /// URL at which services reach the webhook, for the same.
     pub webhook_url: Option<String>,
+    pub now: WallClock,
 }
 
 /// Service with what its stages share of it.
@@ -100,6 +92,8 @@ pub struct ExternalStages {
     served_stages: Vec<Arc<ServedStage>>,
     services: BTreeMap<String, Arc<SharedService>>,
     requests: Mutex<Option<mpsc::UnboundedReceiver<Request>>>,
+    /// True once the orchestrator knows the pools, and by them the tries that the stages grant.
+    is_known: watch::Sender<bool>,
 }
 
 impl SharedService {
@@ -148,6 +142,7 @@ impl ExternalStages {
             served_stages,
             services,
             requests: Mutex::new(Some(receiver)),
+            is_known: watch::Sender::new(false),
         }
     }
 
@@ -181,6 +176,7 @@ impl ExternalStages {
             self.orchestrator
                 .register(Arc::new(ServicePool::new(served.clone())));
         }
+        self.is_known.send_replace(true);
         let mut requests = JoinSet::new();
         loop {
             tokio::select! {
@@ -203,7 +199,7 @@ impl ExternalStages {
 
     /// Descriptions of the services as pools, with the leases that they hold.
     pub async fn workers(&self) -> Vec<WorkerRecord> {
-        let leases = self.site.store.leases(Utc::now()).await;
+        let leases = self.site.store.leases((self.site.now)()).await;
         let held = leases.map(|leases| leases.held).unwrap_or_default();
         let record = |served: &Arc<ServedStage>| {
             let own = held.iter().filter(|held| held.worker == served.worker);
@@ -229,7 +225,7 @@ impl ExternalStages {
             Ok(records) => {
                 for record in records {
                     if let Some(shared) = self.services.get(&record.name) {
-                        shared.health.restore(&record, Utc::now());
+                        shared.health.restore(&record, (self.site.now)());
                     }
                 }
             }
@@ -244,7 +240,7 @@ impl ExternalStages {
             // Before the health itself, so that a change in between is told twice and not missed.
             let changes = shared.health.changes();
             if told != Some(changes) {
-                let record = shared.health.record(Utc::now());
+                let record = shared.health.record((self.site.now)());
                 match self.site.services.record_service(&record).await {
                     Ok(()) => told = Some(changes),
                     Err(error) => debug!(%error, "how a service is doing is not recorded now"),
@@ -255,6 +251,16 @@ impl ExternalStages {
             self.orchestrator.wake();
             shared.health.changed().await;
         }
+    }
+
+    /// Waits until the orchestrator would count a failure among the tries of its stage, and not among those of the job.
+    async fn known(&self) -> Result<(), StateError> {
+        let mut is_known = self.is_known.subscribe();
+        let known = timeout(LOOK_AHEAD * LOOKS_AHEAD, is_known.wait_for(|is_known| *is_known)).await;
+        let known = known.is_ok_and(|known| known.is_ok());
+        known
+            .then_some(())
+            .ok_or_else(|| StateError::Unavailable("this orchestrator does not lead yet".to_owned()))
     }
 
     fn served_stage(&self, stage: &str) -> Option<&Arc<ServedStage>> {
@@ -270,6 +276,7 @@ impl JobListener for ExternalStages {
         let (Some(served), Ok(id)) = (self.served_stage(&message.stage), message.id.parse()) else {
             return Ok(Heard::UnknownJob);
         };
+        self.known().await?;
         let (stage, job) = (&served.stage.name, message.job.as_str());
         for _ in 0..LOOKS_AHEAD {
             let Some(task) = self.site.store.task(TaskId(id)).await? else {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use chrono::{TimeDelta, Utc};
+use chrono::TimeDelta;
 use parkhang_core::domain::Fence;
 use parkhang_service::JobLook;
 use parkhang_state::StateError;
@@ -33,7 +33,7 @@ impl PolledJobs for PolledLeases<'_> {
         after: Option<&Self::Job>,
         limit: u32,
     ) -> Result<Page<Self::Job>, StateError> {
-        let now = Utc::now();
+        let now = (self.stages.site.now)();
         let age = TimeDelta::from_std(age).ok();
         let begun_by = age.and_then(|age| now.checked_sub_signed(age));
         let services = &self.stages.site.services;

@@ -3,6 +3,7 @@
 use parkhang_core::domain::{
     ErrorCategory, FailureKind, Fence, LeaseReport, ReportReply, StageError, StageReport, StageVerdict,
 };
+use parkhang_core::failpoint::Failpoint;
 use parkhang_core::policy::service::failure;
 use parkhang_service::{JobFailure, JobLook};
 use parkhang_state::StateError;
@@ -101,6 +102,7 @@ impl ExternalStages {
             warn!(%key, %error, "the result of a job cannot be written now");
             return Err(StateError::Unavailable(error.to_string()));
         }
+        Failpoint::ResultWritten.pass();
         Ok(Some(StageReport {
             metrics: json!({ "service": service, "service_job": job, "result": key.as_str(), "bytes": size }),
             ..StageReport::default()

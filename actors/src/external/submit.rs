@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use chrono::Utc;
 use parkhang_core::domain::{FailureKind, Fence, ServiceJob, StageVerdict};
 use parkhang_service::JobFailure;
 use parkhang_state::StateError;
@@ -182,7 +181,7 @@ impl ExternalStages {
         let job = ServiceJob {
             fence: fence.clone(),
             job,
-            submitted_at: Utc::now(),
+            submitted_at: (self.site.now)(),
         };
         let mut pause = FIRST_WRITE_PAUSE;
         for _ in 0..WRITES {

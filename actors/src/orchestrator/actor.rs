@@ -88,14 +88,14 @@ impl Actor for Orchestrator {
         myself: ActorRef<OrchestratorMsg>,
         (config, changes): Self::Arguments,
     ) -> Result<OrchestratorState, ActorProcessingErr> {
-        let committer = GroupCommitter::spawn(config.store.clone(), myself.get_cell()).await?;
+        let committer = GroupCommitter::spawn(config.store.clone(), config.now, myself.get_cell()).await?;
         myself.cast(OrchestratorMsg::FullPass)?;
         Ok(OrchestratorState {
             unserved: UnservedStages::new(config.unserved.clone()),
             markers: MarkerRounds::new(config.store.clone(), config.markers.clone()),
+            since: (config.now)(),
             config,
             started: Instant::now(),
-            since: Utc::now(),
             committer,
             members: Members::default(),
             passing: false,
@@ -224,6 +224,7 @@ impl OrchestratorState {
         let (store, committer) = (self.config.store.clone(), self.committer.clone());
         let pools = self.members.accepting(Instant::now());
         let (myself, advances) = (myself.clone(), self.advances.clone());
+        let now = self.config.now;
         tokio::spawn(async move {
             let assign = |pool: &Arc<dyn Executor>, assignment, decided| {
                 let handover = Handover {
@@ -232,11 +233,12 @@ impl OrchestratorState {
                     pool: pool.clone(),
                     decided,
                     advances: advances.clone(),
+                    now,
                 };
                 tokio::spawn(handover.assign(assignment));
             };
             let began = Instant::now();
-            let result = reconcile(&store, &committer, &pools, &assign, limits, Utc::now()).await;
+            let result = reconcile(&store, &committer, &pools, &assign, limits, now()).await;
             PassEnded {
                 took: began.elapsed(),
                 error: result.as_ref().err().map(|error| error as &dyn std::fmt::Display),
@@ -265,8 +267,9 @@ impl OrchestratorState {
             return;
         }
         let (store, pools, myself) = (self.config.store.clone(), self.members.pools(), myself.clone());
+        let now = (self.config.now)();
         tokio::spawn(async move {
-            match unserved_stages(&*store, pools, Utc::now()).await {
+            match unserved_stages(&*store, pools, now).await {
                 // Fails only when the orchestrator has stopped.
                 Ok(stages) => drop(myself.cast(OrchestratorMsg::Unserved(stages))),
                 Err(error) => warn!(%error, "cannot see which stages have no workers"),
@@ -286,7 +289,7 @@ impl OrchestratorState {
                 }
                 // The tasks of these leases wait again, and this pass had read the ready ones already.
                 self.woken |= pass.ended > 0;
-                if let Some(delay) = pass.next_due.and_then(|due| until(due, Utc::now())) {
+                if let Some(delay) = pass.next_due.and_then(|due| until(due, (self.config.now)())) {
                     myself.send_after(delay, || OrchestratorMsg::Wake);
                 }
             }
@@ -339,7 +342,7 @@ impl OrchestratorState {
     ) {
         let (store, committer, myself) = (self.config.store.clone(), self.committer.clone(), myself.clone());
         let (max_interruptions, advances) = (self.config.max_interruptions, self.advances.clone());
-        let jitter = rand::random_range(-1.0..=1.0);
+        let (jitter, now) = (rand::random_range(-1.0..=1.0), (self.config.now)());
         let names = self.names.clone();
         let own_limits = self.members.limits_of(&report.fence.stage);
         let (fence, verdict) = (report.fence.clone(), verdict_name(report.verdict.as_ref()));
@@ -349,7 +352,7 @@ impl OrchestratorState {
             if verdict == "done" {
                 advances.reported(fence.task);
             }
-            let outcome = match change_for(&*store, report, max_interruptions, jitter, Utc::now()).await {
+            let outcome = match change_for(&*store, report, max_interruptions, jitter, now).await {
                 Ok(change) => {
                     let event = match &own_limits {
                         Some(limits) => charged(change.event, limits),
@@ -403,9 +406,8 @@ impl OrchestratorState {
     }
 
     fn renew(&self, fences: Vec<Fence>, reply: RpcReplyPort<Vec<LeaseStatus>>) {
-        let (store, lease) = (self.config.store.clone(), self.config.lease);
+        let (store, until) = (self.config.store.clone(), (self.config.now)() + self.config.lease);
         tokio::spawn(async move {
-            let until = Utc::now() + lease;
             let statuses = store.renew_leases(&fences, until).await.unwrap_or_else(|error| {
                 warn!(%error, "cannot renew leases now");
                 // Nobody is told of a loss that is not certain: the stages would throw away work whose leases still stand.

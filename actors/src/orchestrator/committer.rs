@@ -13,6 +13,7 @@ use ractor_cluster::RactorMessage;
 use tokio::time::Instant;
 use tracing::warn;
 
+use super::handle::WallClock;
 use crate::telemetry::{BatchCommitted, BatchRefused};
 use parkhang_core::domain::{ActorKind, ActorRecord, ActorState, Level};
 use parkhang_state::{Change, Outcome, StateError, StateStore};
@@ -32,13 +33,17 @@ pub struct GroupCommitterGone;
 pub struct GroupCommitter(ActorRef<GroupCommitterMsg>);
 
 impl GroupCommitter {
-    /// Starts the committer. Its end is the end of `owner` too, which could write nothing without it.
+    /// Starts the committer, which writes times of this clock. Its end is the end of `owner` too, which could write nothing without it.
     ///
     /// # Errors
     ///
     /// When the actor cannot be started.
-    pub async fn spawn(store: Arc<dyn StateStore>, owner: ActorCell) -> Result<Self, ractor::SpawnErr> {
-        let (committer, _) = Actor::spawn_linked(None, GroupCommitterActor, store, owner).await?;
+    pub async fn spawn(
+        store: Arc<dyn StateStore>,
+        now: WallClock,
+        owner: ActorCell,
+    ) -> Result<Self, ractor::SpawnErr> {
+        let (committer, _) = Actor::spawn_linked(None, GroupCommitterActor, (store, now), owner).await?;
         Ok(Self(committer))
     }
 
@@ -100,6 +105,7 @@ struct GroupCommitterState {
     writing: bool,
     retry_delay: Duration,
     since: DateTime<Utc>,
+    now: WallClock,
 }
 
 struct GroupCommitterActor;
@@ -107,19 +113,20 @@ struct GroupCommitterActor;
 impl Actor for GroupCommitterActor {
     type Msg = GroupCommitterMsg;
     type State = GroupCommitterState;
-    type Arguments = Arc<dyn StateStore>;
+    type Arguments = (Arc<dyn StateStore>, WallClock);
 
     async fn pre_start(
         &self,
         _: ActorRef<GroupCommitterMsg>,
-        store: Arc<dyn StateStore>,
+        (store, now): Self::Arguments,
     ) -> Result<GroupCommitterState, ActorProcessingErr> {
         Ok(GroupCommitterState {
             store,
             waiting: Vec::new(),
             writing: false,
             retry_delay: FIRST_RETRY,
-            since: Utc::now(),
+            since: now(),
+            now,
         })
     }
 
@@ -198,12 +205,12 @@ impl GroupCommitterState {
         self.writing = true;
         let rest = self.waiting.split_off(self.waiting.len().min(MAX_BATCH));
         let batch = std::mem::replace(&mut self.waiting, rest);
-        let (store, myself) = (self.store.clone(), myself.clone());
+        let (store, now, myself) = (self.store.clone(), self.now, myself.clone());
         tokio::spawn(async move {
             // Cloned, as the batch stays for its replies, and for another try should this one fail.
             let changes: Vec<Change> = batch.iter().map(|waiting| waiting.change.clone()).collect();
             let began = Instant::now();
-            let result = store.commit(&changes, Utc::now()).await;
+            let result = store.commit(&changes, now()).await;
             if result.is_ok() {
                 let (changes, took) = (changes.len(), began.elapsed());
                 BatchCommitted { changes, took }.emit();

@@ -10,6 +10,7 @@ use tracing::{Instrument, debug};
 use super::actor::OrchestratorMsg;
 use super::committer::{GroupCommitter, GroupCommitterGone};
 use super::executor::Executor;
+use super::handle::WallClock;
 use crate::orchestrator::Unreachable;
 use crate::telemetry::{AdvanceClock, AssignmentAnswered, assign_span};
 use parkhang_core::domain::{AssignReply, Assignment, ErrorCategory, StageError};
@@ -84,6 +85,7 @@ pub(super) struct Handover {
     /// Time of the decision.
     pub decided: Instant,
     pub advances: AdvanceClock,
+    pub now: WallClock,
 }
 
 impl Handover {
@@ -93,7 +95,7 @@ impl Handover {
         let (task, stage) = (assignment.fence.task, assignment.fence.stage.clone());
         let assigned = async move {
             // Without a group committer the orchestrator is stopping, and the lease expires.
-            let Ok(answer) = deliver(&self.committer, self.pool.as_ref(), assignment, Utc::now()).await
+            let Ok(answer) = deliver(&self.committer, self.pool.as_ref(), assignment, (self.now)()).await
             else {
                 return;
             };

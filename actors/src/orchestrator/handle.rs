@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use ractor::{Actor, ActorRef};
 use tokio::sync::watch;
 
@@ -21,6 +22,9 @@ pub const MAX_INTERRUPTIONS: i32 = 5;
 /// Name of the actor on its node.
 pub(super) const ORCHESTRATOR: &str = "orchestrator";
 
+/// Clock by which leases begin and run out.
+pub type WallClock = fn() -> DateTime<Utc>;
+
 /// Settings of the orchestrator.
 #[derive(Debug, Clone)]
 pub struct OrchestratorConfig {
@@ -36,6 +40,7 @@ pub struct OrchestratorConfig {
     pub markers: Option<Arc<dyn ArtifactStore>>,
     /// Channel for the stages that tasks wait for and no pool runs.
     pub unserved: watch::Sender<BTreeSet<StageName>>,
+    pub now: WallClock,
 }
 
 impl OrchestratorConfig {
@@ -48,6 +53,7 @@ impl OrchestratorConfig {
             max_interruptions: MAX_INTERRUPTIONS,
             markers: None,
             unserved: watch::Sender::default(),
+            now: Utc::now,
         }
     }
 }

@@ -11,11 +11,13 @@ mod message;
 mod poller;
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use parkhang_core::domain::FailureKind;
-use parkhang_service::{BodyTemplate, JobFailure, JobLook, JobsClient, ServiceError};
+use parkhang_core::failpoint::Failpoint;
+use parkhang_service::{BodyTemplate, JobFailure, JobLook, JobService, ServiceError};
 use parkhang_state::StateError;
 use serde_json::Value;
 use tokio::time::sleep;
@@ -38,7 +40,7 @@ pub(crate) const FIRST_WRITE_PAUSE: Duration = Duration::from_millis(100);
 pub struct StageService {
     /// Name of the service, which stages may share.
     pub name: String,
-    pub client: JobsClient,
+    pub client: Arc<dyn JobService>,
     /// Template of the body of a submit; without one it is the whole context.
     pub template: Option<BodyTemplate>,
     /// Largest body of a submit, in bytes.
@@ -47,6 +49,14 @@ pub struct StageService {
     pub poll_interval: Duration,
     /// True if the service tells of the end of its jobs by itself.
     pub has_webhook: bool,
+}
+
+/// Bounds of a service over all stages that it does.
+#[derive(Debug, Clone, Copy)]
+pub struct ServiceBounds {
+    /// Jobs that it may have at once.
+    pub max_in_flight: usize,
+    pub rate: Option<Rate>,
 }
 
 /// Effect of a message about a job.
@@ -92,7 +102,10 @@ impl StageService {
     ) -> Result<String, ServiceError> {
         let submitted = self.client.submit(key, body).await;
         match &submitted {
-            Ok(_) => health.succeeded(),
+            Ok(_) => {
+                Failpoint::JobSubmitted.pass();
+                health.succeeded();
+            }
             Err(error) => health.failed(error),
         }
         submitted

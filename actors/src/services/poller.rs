@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use futures::StreamExt;
 use futures::stream;
 use parkhang_core::domain::StageLimits;
+use parkhang_core::failpoint::Failpoint;
 use parkhang_core::policy::service::polled_from;
 use parkhang_service::JobLook;
 use parkhang_state::StateError;
@@ -83,7 +84,11 @@ async fn round<B: PolledJobs>(
             .jobs
             .iter()
             .map(async |(id, job)| match service.look(health, id).await {
-                Some(look) => polled.record_look(id, job, look).await,
+                Some(JobLook::Running) => Ok(()),
+                Some(look) => {
+                    Failpoint::JobLooked.pass();
+                    polled.record_look(id, job, look).await
+                }
                 None => Ok(()),
             });
         let asked: Vec<_> = asked.collect();

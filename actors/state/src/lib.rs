@@ -48,9 +48,10 @@ pub use outbox::{Outbox, Outgoing};
 #[cfg(any(test, feature = "testing"))]
 pub use postgres::testing::with_clock_ahead;
 pub use postgres::{
-    ClaimedEntity, CommandChanges, EntityCounts, EntityError, EntityLack, EntityOutcome, EntityTable,
-    FilingsError, FilingsTable, Finding, JobChanges, Leadership, LeadershipTimings, PostgresStore,
-    StageCounts, StuckEntities, SubmittedJob, UnfitEntity, UnfitFilings, WorkChanges,
+    ClaimedEntity, CommandChanges, EntityCounts, EntityDatabase, EntityError, EntityLack, EntityOutcome,
+    EntityTable, FilingsError, FilingsTable, Finding, JobChanges, Leadership, LeadershipTimings,
+    PostgresStore, QueuedRows, StageCounts, StuckEntities, SubmittedJob, UnfitEntity, UnfitFilings,
+    WorkChanges,
 };
 pub use rerun::{RerunPreview, RerunResult, Sample};
 pub use services::ServiceStore;

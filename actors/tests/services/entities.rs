@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parkhang_actors::entity::{Entities, EntityOptions};
-use parkhang_actors::services::StageService;
+use parkhang_actors::services::{ServiceBounds, StageService};
 use parkhang_core::domain::testing::stage;
 use parkhang_core::domain::{EntityPipeline, EntityStage, EntityStatus, StageLimits};
 use parkhang_state::{EmbeddedPostgres, EntityTable, PostgresStore};
@@ -15,11 +15,15 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions, PgConnection, raw_sql};
 use tokio_util::sync::CancellationToken;
 
-use crate::service::{FAULTS, Service, UNREACHABLE, UNREADABLE};
+use crate::service::{FAULTS, Fault, Service, UNREACHABLE, UNREADABLE};
 
 const STAGES: [&str; 5] = ["scrape", "intel", "strategy", "subject", "messaging"];
 const LEADS: i64 = 50;
 const MAX_RETRIES: u32 = 4;
+/// Most rows that a service has at once.
+const IN_FLIGHT: usize = 7;
+const OFTEN: Duration = Duration::from_millis(50);
+const NEVER: Duration = Duration::from_secs(3600);
 
 /// Rows, and a note of each time that a stage of one is completed.
 const THEIRS: &str = "create table leads (
@@ -61,10 +65,14 @@ async fn run(connection: &mut PgConnection, script: String) {
     raw_sql(AssertSqlSafe(script)).execute(connection).await.unwrap();
 }
 
-/// A process with the role entity.
-async fn process(options: &PgConnectOptions, scraper: &Service, llm: &Service) -> Arc<Entities> {
+/// A process with the role entity, whose workers look at this interval.
+async fn process(
+    options: &PgConnectOptions,
+    (scraper, llm): (&Service, &Service),
+    poll_interval: Duration,
+) -> Arc<Entities> {
     let store = PostgresStore::connect_with(options.clone()).await.unwrap();
-    let table = store.entities(pipeline()).await.unwrap();
+    let table = store.entity_database().open(pipeline()).await.unwrap();
     let services = STAGES.iter().map(|name| {
         let service: StageService = match *name {
             "scrape" => scraper.at_stage("scraper", true),
@@ -73,10 +81,15 @@ async fn process(options: &PgConnectOptions, scraper: &Service, llm: &Service) -
         (stage(name), service)
     });
     let options = EntityOptions {
-        poll_interval: Duration::from_millis(50),
+        poll_interval,
         ..EntityOptions::default()
     };
-    let entities = Entities::new(table, options, services.collect(), &BTreeMap::new()).unwrap();
+    let bounds = ServiceBounds {
+        max_in_flight: IN_FLIGHT,
+        rate: None,
+    };
+    let bounds = ["scraper", "llm"].map(|name| (name.to_owned(), bounds));
+    let entities = Entities::new(table, options, services.collect(), &BTreeMap::from(bounds)).unwrap();
     let entities = Arc::new(entities);
     scraper.tell(entities.clone());
     llm.tell(entities.clone());
@@ -99,9 +112,9 @@ async fn every_row_is_completed_once_or_has_failed_with_its_reason() {
     )
     .await;
 
-    let first = process(&options, &scraper, &llm).await;
+    let first = process(&options, (&scraper, &llm), OFTEN).await;
     let looked = PostgresStore::connect_with(options.clone()).await.unwrap();
-    let table = looked.entities(pipeline()).await.unwrap();
+    let table = looked.entity_database().open(pipeline()).await.unwrap();
     let never = CancellationToken::new();
     let running = tokio::spawn(async move { first.run(&never).await });
     Wait::until("some rows have gone through the first stage")
@@ -114,7 +127,7 @@ async fn every_row_is_completed_once_or_has_failed_with_its_reason() {
     running.abort();
     assert!(running.await.unwrap_err().is_cancelled());
 
-    let second = process(&options, &scraper, &llm).await;
+    let second = process(&options, (&scraper, &llm), OFTEN).await;
     let stop = CancellationToken::new();
     let (working, stopping) = (second.clone(), stop.clone());
     let running = tokio::spawn(async move { working.run(&stopping).await });
@@ -190,4 +203,63 @@ async fn check(connection: &mut PgConnection) {
             .await
             .unwrap();
     assert_eq!(often, [], "completed more than once");
+}
+
+/// Rows: 218, 225.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_row_that_somebody_queues_is_submitted_before_the_next_interval() {
+    let server = EmbeddedPostgres::temporary().unwrap_or_else(|error| panic!("{error}"));
+    let options = server.create_database("leads").await.unwrap();
+    let mut connection = connect(&options).await;
+    run(&mut connection, EntityTable::schema(&pipeline())).await;
+    let (scraper, llm) = (Service::start(&[]).await, Service::start(&[]).await);
+    let entities = process(&options, (&scraper, &llm), NEVER).await;
+    let stop = CancellationToken::new();
+    let (working, stopping) = (entities.clone(), stop.clone());
+    let running = tokio::spawn(async move { working.run(&stopping).await });
+    // The first ones may be found as the work begins.
+    for row in 1..=4 {
+        let queued = "insert into leads (scrape_status) values ('queued')".to_owned();
+        run(&mut connection, queued).await;
+        Wait::until("the row is submitted")
+            .sees_async(async || scraper.submits().0, |submits| *submits == row)
+            .await;
+    }
+    stop.cancel();
+    running.await.unwrap();
+}
+
+/// The service never ends what it has, so that it is full.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_service_has_no_more_rows_at_once_than_it_may() {
+    let server = EmbeddedPostgres::temporary().unwrap_or_else(|error| panic!("{error}"));
+    let options = server.create_database("leads").await.unwrap();
+    let mut connection = connect(&options).await;
+    run(&mut connection, EntityTable::schema(&pipeline())).await;
+    // Of two stages of one service, and none that it cannot read.
+    let queued = "alter table leads alter id restart with 101;
+        insert into leads (intel_status) select 'queued' from generate_series(1, 20);
+        insert into leads (subject_status) select 'queued' from generate_series(1, 20)";
+    run(&mut connection, queued.to_owned()).await;
+    let (scraper, llm) = (
+        Service::start(&[]).await,
+        Service::start(&[(1, Fault::Never); 40]).await,
+    );
+    let entities = process(&options, (&scraper, &llm), OFTEN).await;
+    let stop = CancellationToken::new();
+    let (working, stopping) = (entities.clone(), stop.clone());
+    let running = tokio::spawn(async move { working.run(&stopping).await });
+    Wait::until("the service is full")
+        .sees_async(async || llm.submits().0, |submits| *submits >= IN_FLIGHT)
+        .await;
+    let ended = "update leads set intel_status = 'failed' where intel_status = 'started';
+        update leads set subject_status = 'failed' where subject_status = 'started'";
+    run(&mut connection, ended.to_owned()).await;
+    let submits = Wait::until("it is full again")
+        .sees_async(async || llm.submits().0, |submits| *submits >= 2 * IN_FLIGHT)
+        .await;
+    assert_eq!(submits, 2 * IN_FLIGHT);
+    stop.cancel();
+    running.await.unwrap();
+    assert_eq!(llm.submits().0, 2 * IN_FLIGHT);
 }

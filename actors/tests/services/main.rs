@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod entities;
+mod histories;
 mod leases;
 mod service;
 mod tasks;

@@ -126,7 +126,7 @@ impl Service {
         };
         StageService {
             name: name.to_owned(),
-            client: JobsClient::new(settings, Transport::new().unwrap()).unwrap(),
+            client: Arc::new(JobsClient::new(settings, Transport::new().unwrap()).unwrap()),
             template: None,
             max_body: 1 << 20,
             poll_interval: Duration::from_millis(50),

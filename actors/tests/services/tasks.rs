@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parkhang_actors::external::{ExternalStage, ExternalStages, ServiceBounds, Site};
+use chrono::Utc;
+use parkhang_actors::external::{ExternalStage, ExternalStages, Site};
 use parkhang_actors::orchestrator::OrchestratorHandle;
-use parkhang_actors::services::StageService;
+use parkhang_actors::services::{ServiceBounds, StageService};
 use parkhang_actors::stage::{StageLogic, StageTable};
 use parkhang_core::domain::testing::{new_job, stage};
 use parkhang_core::domain::{
@@ -76,6 +77,7 @@ pub(crate) fn external(
         stages: StageTable::new([]),
         storage: "memory".to_owned(),
         webhook_url: None,
+        now: Utc::now,
     };
     let external = ExternalStages::new(
         site,

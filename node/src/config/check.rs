@@ -9,11 +9,10 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use parkhang_queue::limits::{MAX_VISIBILITY, MAX_WAIT};
-use parkhang_state::PostgresStore;
 use parkhang_store::storage::ArtifactKey;
 use secrecy::ExposeSecret;
 
-use super::secrets::Secrets;
+use super::secrets::{self, Secrets};
 use super::sections::{ClusterConfig, PagesKind, S3, SourceKind, StorageKind, Tls};
 use super::values::Role;
 
@@ -346,19 +345,9 @@ fn durations(config: &ClusterConfig, findings: &mut Findings) {
 fn state(config: &ClusterConfig, secrets: &Secrets, findings: &mut Findings) {
     match &secrets.database_url {
         Some(url) => {
-            let url = url.text.expose_secret();
-            let is_postgres = url.starts_with("postgres://") || url.starts_with("postgresql://");
-            findings.require(
-                is_postgres,
-                "state.database_url",
-                "must begin with postgres:// or postgresql://",
-            );
-            // The parser's own message is not shown: it may quote the password.
-            findings.require(
-                !is_postgres || PostgresStore::options_of(url).is_ok(),
-                "state.database_url",
-                "is not a URL of a database: postgres://USER:PASSWORD@HOST:PORT/DATABASE",
-            );
+            if let Some(fault) = secrets::fault_of_database(url) {
+                findings.require(false, "state.database_url", fault);
+            }
         }
         None => findings.require_beside(
             config.state.embedded || !uses_database(config),

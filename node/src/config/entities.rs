@@ -178,6 +178,9 @@ pub struct ConfiguredEntity {
     /// Table, or SCHEMA.TABLE; `None` is the name of the entity.
     #[serde(with = "optional")]
     pub table: Option<String>,
+    /// File with the URL of the database that the table is in; without one it is that of the cluster.
+    #[serde(with = "optional")]
+    pub database_url_file: Option<PathBuf>,
     /// Stages, in order.
     pub stages: Vec<String>,
     /// Rows that a worker claims at once.
@@ -195,6 +198,7 @@ impl Default for ConfiguredEntity {
     fn default() -> Self {
         Self {
             table: None,
+            database_url_file: None,
             stages: Vec::new(),
             batch: 5,
             poll_interval: Duration::from_millis(500),

@@ -164,10 +164,10 @@ impl Layers {
                 secret.file_key
             ));
         }
-        if let Some(service) = secrets::service_of(key) {
+        if let Some((secret, name)) = secrets::of_section(key) {
             return Err(format!(
                 "secrets are not allowed here: set {} or {key}_file",
-                secrets::token_variables(service).join(" or ")
+                secret.variables(name).join(" or ")
             ));
         }
         if self.schema.is_section(key) {

@@ -301,7 +301,9 @@ impl Loaded {
             key,
             message,
         });
+        let databases = self.secrets.entity_database_problems();
         let problems = self.problems.iter().cloned().chain(found).chain(named);
+        let problems = problems.chain(databases);
         let problems: Vec<Problem> = problems.collect();
         if problems.is_empty() {
             Ok(self)

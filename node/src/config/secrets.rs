@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use parkhang_state::PostgresStore;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::problem::{Origin, Problem};
@@ -45,23 +46,61 @@ pub fn named(key: &str) -> Option<&'static SecretKey> {
     SECRETS.iter().find(|secret| secret.key == key)
 }
 
+/// Secret that each section of a kind may have: `SECTION.NAME.KEY`.
+#[derive(Debug)]
+pub struct SectionSecret {
+    section: &'static str,
+    key: &'static str,
+    /// End of the name of its shorter variable.
+    variable: &'static str,
+}
+
+const TOKEN: SectionSecret = SectionSecret {
+    section: "service",
+    key: "token",
+    variable: "AUTH_TOKEN",
+};
+
+const ENTITY_DATABASE: SectionSecret = SectionSecret {
+    section: "entity",
+    key: "database_url",
+    variable: "DATABASE_URL",
+};
+
+impl SectionSecret {
+    /// Key that the secret of the section NAME would have.
+    fn key_of(&self, name: &str) -> String {
+        format!("{}.{name}.{}", self.section, self.key)
+    }
+
+    /// Variables for the secret of the section NAME; the first one that is set counts.
+    pub fn variables(&self, name: &str) -> [String; 2] {
+        let name = name.to_uppercase();
+        let (section, key) = (self.section.to_uppercase(), self.key.to_uppercase());
+        [
+            format!("PARKHANG_{section}__{name}__{key}"),
+            format!("{name}_{}", self.variable),
+        ]
+    }
+
+    /// Name of the section whose secret a key would be.
+    fn name_in<'a>(&self, key: &'a str) -> Option<&'a str> {
+        let name = key.strip_prefix(self.section)?.strip_prefix('.')?;
+        let name = name.strip_suffix(self.key)?.strip_suffix('.')?;
+        (!name.contains('.')).then_some(name)
+    }
+}
+
+/// Returns the secret that a key of a section would be, and the name of the section.
+pub fn of_section(key: &str) -> Option<(&'static SectionSecret, &str)> {
+    let secrets: [&'static SectionSecret; 2] = [&TOKEN, &ENTITY_DATABASE];
+    secrets
+        .into_iter()
+        .find_map(|secret| Some((secret, secret.name_in(key)?)))
+}
+
 pub fn is_secret(key: &str) -> bool {
-    named(key).is_some() || service_of(key).is_some()
-}
-
-/// Returns the service whose token a key would be: `service.NAME.token`.
-pub fn service_of(key: &str) -> Option<&str> {
-    let name = key.strip_prefix("service.")?.strip_suffix(".token")?;
-    (!name.contains('.')).then_some(name)
-}
-
-/// Variables for the token of a service; the first one that is set counts.
-pub fn token_variables(service: &str) -> [String; 2] {
-    let name = service.to_uppercase();
-    [
-        format!("PARKHANG_SERVICE__{name}__TOKEN"),
-        format!("{name}_AUTH_TOKEN"),
-    ]
+    named(key).is_some() || of_section(key).is_some()
 }
 
 #[derive(Debug)]
@@ -80,6 +119,8 @@ pub struct Secrets {
     pub webhook: Option<Secret>,
     /// Tokens of services, by name.
     pub tokens: BTreeMap<String, Secret>,
+    /// URLs of the databases of entities that have one of their own, by name.
+    pub entity_databases: BTreeMap<String, Secret>,
 }
 
 impl Secrets {
@@ -101,22 +142,49 @@ impl Secrets {
             read(&DATABASE_URL, config.state.database_url_file.as_deref()),
             read(&WEBHOOK, config.webhook.secret_file.as_deref()),
         );
-        let mut tokens = BTreeMap::new();
-        for (name, service) in &config.service {
-            let (key, names) = (format!("service.{name}.token"), token_variables(name));
-            let names: Vec<&str> = names.iter().map(String::as_str).collect();
-            let file = service.token_file.as_deref();
-            match find(&key, &format!("{key}_file"), &names, file, variables) {
-                Ok(token) => tokens.extend(token.map(|token| (name.clone(), token))),
-                Err(problem) => problems.push(problem),
+        let mut of_sections = |secret: &SectionSecret, files: BTreeMap<&String, Option<&Path>>| {
+            let mut found = BTreeMap::new();
+            for (name, file) in files {
+                let (key, names) = (secret.key_of(name), secret.variables(name));
+                let names: Vec<&str> = names.iter().map(String::as_str).collect();
+                match find(&key, &format!("{key}_file"), &names, file, variables) {
+                    Ok(text) => found.extend(text.map(|text| (name.clone(), text))),
+                    Err(problem) => problems.push(problem),
+                }
             }
-        }
+            found
+        };
+        let services = config.service.iter();
+        let entities = config.entity.iter();
         Self {
             cookie,
             database_url,
             webhook,
-            tokens,
+            tokens: of_sections(
+                &TOKEN,
+                services
+                    .map(|(name, service)| (name, service.token_file.as_deref()))
+                    .collect(),
+            ),
+            entity_databases: of_sections(
+                &ENTITY_DATABASE,
+                entities
+                    .map(|(name, entity)| (name, entity.database_url_file.as_deref()))
+                    .collect(),
+            ),
         }
+    }
+
+    /// Returns what is wrong with the databases of entities.
+    pub fn entity_database_problems(&self) -> impl Iterator<Item = Problem> {
+        let databases = self.entity_databases.iter();
+        databases.filter_map(|(name, url)| {
+            Some(Problem::Value {
+                origin: url.origin.clone(),
+                key: ENTITY_DATABASE.key_of(name),
+                message: fault_of_database(url)?.to_owned(),
+            })
+        })
     }
 
     /// Returns the secrets that are set, with their keys.
@@ -128,9 +196,24 @@ impl Secrets {
         ];
         let own = own.into_iter();
         let own = own.filter_map(|(key, secret)| Some((key.to_owned(), secret.as_ref()?)));
-        let tokens = self.tokens.iter();
-        own.chain(tokens.map(|(name, token)| (format!("service.{name}.token"), token)))
+        let of_sections = [(&TOKEN, &self.tokens), (&ENTITY_DATABASE, &self.entity_databases)];
+        let of_sections = of_sections.into_iter().flat_map(|(secret, found)| {
+            let keyed = move |(name, text): (&String, _)| (secret.key_of(name), text);
+            found.iter().map(keyed)
+        });
+        own.chain(of_sections)
     }
+}
+
+/// Returns why a secret is no URL of a database.
+pub fn fault_of_database(url: &Secret) -> Option<&'static str> {
+    let url = url.text.expose_secret();
+    if !url.starts_with("postgres://") && !url.starts_with("postgresql://") {
+        return Some("must begin with postgres:// or postgresql://");
+    }
+    // The parser's own message is not shown: it may quote the password.
+    let is_url = PostgresStore::options_of(url).is_ok();
+    (!is_url).then_some("is not a URL of a database: postgres://USER:PASSWORD@HOST:PORT/DATABASE")
 }
 
 fn find(

@@ -16,13 +16,13 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::external::stage_service;
+use super::external::{bounds, stage_service};
 use super::probes::answers;
 use super::readiness::ReadinessReporter;
 use super::stop::ShutdownSignals;
 use super::webhook::{self, Listener};
 use crate::config::{ConfiguredEntity, Loaded};
-use crate::database::database;
+use crate::database::{database, entity_database};
 use crate::http::{Probe, Readiness};
 
 /// Runs the role until the process is stopped. What is being submitted then gets its answer first.
@@ -45,7 +45,7 @@ pub async fn run(loaded: &Loaded, mut readiness: ReadinessReporter) -> Result<Ex
     let webhook = webhook::serve(loaded, &database.store, listeners.collect()).await?;
     readiness.window.probe(Arc::new(DatabaseProbe {
         store: database.store.clone(),
-        entities: entities.iter().map(|entity| entity.name().to_owned()).collect(),
+        entities: entities.clone(),
     }));
     let address = webhook
         .as_ref()
@@ -91,7 +91,8 @@ async fn open(
     name: &str,
     entity: &ConfiguredEntity,
 ) -> Result<Entities> {
-    let table = store.entities(Arc::new(entity.pipeline(name)?)).await?;
+    let database = entity_database(loaded, store, name).await?;
+    let table = database.open(Arc::new(entity.pipeline(name)?)).await?;
     let mut services = BTreeMap::new();
     for stage in &entity.stages {
         let settings = entity.stage.get(stage).cloned().unwrap_or_default();
@@ -99,30 +100,32 @@ async fn open(
         let service = service.with_context(|| format!("stage.{stage}"))?;
         services.insert(StageName::new(stage.as_str())?, service);
     }
-    let known = loaded.config.service.iter();
-    let rates = known.filter_map(|(name, service)| Some((name.clone(), service.rate()?)));
     let options = EntityOptions {
         batch: entity.batch,
         poll_interval: entity.poll_interval,
         webhook_url: loaded.config.webhook.url.clone(),
     };
-    Ok(Entities::new(table, options, services, &rates.collect())?)
+    Ok(Entities::new(table, options, services, &bounds(loaded))?)
 }
 
-/// Readiness of the role: the database answers.
+/// Readiness of the role: the database answers, and those of the tables.
 #[derive(Debug)]
 struct DatabaseProbe {
     store: PostgresStore,
-    entities: Vec<String>,
+    entities: Vec<Arc<Entities>>,
 }
 
 #[async_trait]
 impl Probe for DatabaseProbe {
     async fn readiness(&self) -> Readiness {
-        let reason = (!answers(&self.store).await).then_some("the database does not answer");
+        let tables = join_all(self.entities.iter().map(|entity| answers(entity.ping())));
+        let (cluster, tables) = tokio::join!(answers(self.store.ping()), tables);
+        let all = cluster && tables.into_iter().all(|answers| answers);
+        let reason = (!all).then_some("the database does not answer");
+        let names: Vec<&str> = self.entities.iter().map(|entity| entity.name()).collect();
         Readiness {
             ready: reason.is_none(),
-            details: json!({ "role": "entity", "entities": self.entities, "reason": reason }),
+            details: json!({ "role": "entity", "entities": names, "reason": reason }),
         }
     }
 }

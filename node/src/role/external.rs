@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use async_trait::async_trait;
-use parkhang_actors::external::{ExternalStage, ExternalStages, ServiceBounds, Site};
+use chrono::Utc;
+use parkhang_actors::external::{ExternalStage, ExternalStages, Site};
 use parkhang_actors::orchestrator::OrchestratorHandle;
-use parkhang_actors::services::{Heard, JobListener, JobMessage, StageService};
+use parkhang_actors::services::{Heard, JobListener, JobMessage, ServiceBounds, StageService};
 use parkhang_core::domain::StageName;
 use parkhang_service::{BodyTemplate, JobsClient, Transport};
 use parkhang_state::{PostgresStore, StateError};
@@ -38,16 +39,7 @@ pub fn open(
             service: service.with_context(|| format!("stage.{name}"))?,
         });
     }
-    let services = loaded.config.service.iter();
-    let bounds: BTreeMap<String, ServiceBounds> = services
-        .map(|(name, service)| {
-            let bounds = ServiceBounds {
-                max_in_flight: service.max_in_flight as usize,
-                rate: service.rate(),
-            };
-            (name.clone(), bounds)
-        })
-        .collect();
+    let bounds = bounds(loaded);
     let site = Site {
         store: Arc::new(store.clone()),
         services: Arc::new(store.clone()),
@@ -55,8 +47,22 @@ pub fn open(
         stages: loaded.config.stage_table(),
         storage: storage::place_of_artifacts(loaded)?,
         webhook_url: loaded.config.webhook.url.clone(),
+        now: Utc::now,
     };
     Ok(ExternalStages::new(site, orchestrator, stages, &bounds))
+}
+
+/// Bounds of the services of the configuration, by name.
+pub fn bounds(loaded: &Loaded) -> BTreeMap<String, ServiceBounds> {
+    let services = loaded.config.service.iter();
+    let bounds = services.map(|(name, service)| {
+        let bounds = ServiceBounds {
+            max_in_flight: service.max_in_flight as usize,
+            rate: service.rate(),
+        };
+        (name.clone(), bounds)
+    });
+    bounds.collect()
 }
 
 /// Service of a stage, as the configuration describes it.
@@ -74,7 +80,7 @@ pub fn stage_service(
     let token = loaded.secrets.tokens.get(&stage.service);
     let token = token.map(|token| token.text.clone());
     Ok(StageService {
-        client: JobsClient::new(service.settings(token), transport.clone())?,
+        client: Arc::new(JobsClient::new(service.settings(token), transport.clone())?),
         name: stage.service.clone(),
         template: stage.body.as_deref().map(BodyTemplate::new).transpose()?,
         max_body: service.max_body(),

@@ -8,7 +8,7 @@ use parkhang_actors::cluster::RemoteOrchestrator;
 use parkhang_actors::source::{Dispatcher, SourceHealth};
 use parkhang_actors::supervisor::StagesOutOfOrder;
 use parkhang_core::domain::{Epoch, StageName};
-use parkhang_state::PostgresStore;
+use parkhang_state::{PostgresStore, StateError};
 use serde_json::json;
 use tokio::sync::watch;
 use tracing::debug;
@@ -32,7 +32,7 @@ pub struct OrchestratorProbe {
 impl Probe for OrchestratorProbe {
     async fn readiness(&self) -> Readiness {
         let epoch = self.leads.borrow().map(|epoch| epoch.0);
-        let reason = (!answers(&self.store).await).then_some("the database does not answer");
+        let reason = (!answers(self.store.ping()).await).then_some("the database does not answer");
         Readiness {
             ready: reason.is_none(),
             details: json!({
@@ -46,10 +46,10 @@ impl Probe for OrchestratorProbe {
     }
 }
 
-/// Returns whether the database answers.
-pub async fn answers(store: &PostgresStore) -> bool {
+/// Returns whether a database answers that is asked for nothing else.
+pub async fn answers(ping: impl Future<Output = Result<(), StateError>>) -> bool {
     // A probe must answer in bounded time, which a stuck connection does not.
-    let answer = tokio::time::timeout(PING_LIMIT, store.ping()).await;
+    let answer = tokio::time::timeout(PING_LIMIT, ping).await;
     if let Ok(Err(error)) = &answer {
         // Only for the log: the error may name users and hosts, and anybody may ask over HTTP.
         debug!(%error, "the database does not answer");

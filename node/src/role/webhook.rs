@@ -11,6 +11,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use chrono::Utc;
 use parkhang_actors::services::{Heard, JobListener, JobMessage};
+use parkhang_core::failpoint::Failpoint;
 use parkhang_service::webhook::{SIGNATURE, SignatureError, TIMESTAMP, verify};
 use parkhang_state::{AuditEntry, PostgresStore};
 use secrecy::SecretString;
@@ -126,8 +127,12 @@ impl Webhook {
                 Ok(message) => message,
                 Err(error) => return refusal(StatusCode::UNPROCESSABLE_ENTITY, &error.to_string()),
             };
+            Failpoint::WebhookCame.pass();
             match listener.hear(&message).await {
-                Ok(Heard::Processed) => return answer(StatusCode::OK, &json!({ "status": "processed" })),
+                Ok(Heard::Processed) => {
+                    Failpoint::WebhookWritten.pass();
+                    return answer(StatusCode::OK, &json!({ "status": "processed" }));
+                }
                 Ok(Heard::UnknownJob) => {}
                 Err(error) => {
                     warn!(%error, "a webhook cannot be carried out now");

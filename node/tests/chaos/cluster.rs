@@ -13,6 +13,7 @@ use crate::journal::Journal;
 use crate::library::Library;
 use crate::link::{Link, Upstream};
 use crate::recorded::Recorded;
+use crate::service::SECRET;
 use crate::site::Site;
 use crate::support::finish;
 
@@ -74,6 +75,7 @@ impl Plan {
             ("PARKHANG_LOG", "info,ractor_cluster=warn".to_owned()),
             ("AWS_ACCESS_KEY_ID", "test".to_owned()),
             ("AWS_SECRET_ACCESS_KEY", "test".to_owned()),
+            ("WEBHOOK_SECRET", SECRET.to_owned()),
         ];
         site
     }
@@ -194,9 +196,13 @@ impl Cluster {
 
     /// A command with the database behind this address.
     fn with_database(mut command: Command, database: SocketAddr) -> Command {
-        let url = format!("postgres://postgres@{database}/parkhang?sslmode=disable");
-        command.env("DATABASE_URL", url);
+        command.env("DATABASE_URL", url_of(database));
         command
+    }
+
+    /// URL of the database, as the first orchestrator knows it.
+    pub(crate) fn database_url(&self) -> String {
+        url_of(self.orchestrators[0].database.address())
     }
 
     /// `failpoints` is what FAILPOINTS is set to.
@@ -348,6 +354,10 @@ impl Cluster {
             );
         }
     }
+}
+
+fn url_of(database: SocketAddr) -> String {
+    format!("postgres://postgres@{database}/parkhang?sslmode=disable")
 }
 
 async fn open_postgres(folder: PathBuf) -> EmbeddedPostgres {

@@ -1,10 +1,60 @@
+//! The server of the database, and what processes use.
+
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, SysconfVar, sysconf};
 
 use crate::cluster::{Cluster, Plan};
 use crate::library::SHELF;
 
-/// Postgres goes down in immediate mode, as in a crash, and comes back.
+impl Cluster {
+    /// Process of the server.
+    pub(crate) fn postgres(&self) -> u32 {
+        let file = self.postgres_folder().join("data/postmaster.pid");
+        let text = std::fs::read_to_string(file).unwrap();
+        text.lines().next().unwrap().parse().unwrap()
+    }
+
+    /// Postgres goes down in immediate mode, as in a crash.
+    pub(crate) async fn crash_postgres(&self) {
+        let server = self.postgres();
+        kill(Pid::from_raw(server.try_into().unwrap()), Signal::SIGQUIT).unwrap();
+        self.until("Postgres is down", async |_| {
+            !std::path::Path::new(&format!("/proc/{server}")).exists()
+        })
+        .await;
+    }
+}
+
+/// Seconds of processor time of a process, and of those of its children that have ended.
+pub(crate) fn cpu_of(process: u32) -> f64 {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+    // The name of the program may have spaces.
+    let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+    let ticks: i64 = fields[11..15]
+        .iter()
+        .map(|field| field.parse::<i64>().unwrap())
+        .sum();
+    ticks as f64 / sysconf(SysconfVar::CLK_TCK).unwrap().unwrap() as f64
+}
+
+/// The same of a process with all its children, living ones included.
+pub(crate) fn cpu_with_children(process: u32) -> f64 {
+    let children = std::fs::read_to_string(format!("/proc/{process}/task/{process}/children")).unwrap();
+    let children = children.split_whitespace().map(|child| child.parse().unwrap());
+    cpu_of(process) + children.map(cpu_of).sum::<f64>()
+}
+
+/// Memory of a process, in KiB.
+pub(crate) fn memory_of(process: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+/// Postgres goes down, and comes back.
 /// Rows: F23.
 #[tokio::test(flavor = "multi_thread")]
 async fn postgres_crashes_and_recovers() {
@@ -12,15 +62,7 @@ async fn postgres_crashes_and_recovers() {
     cluster.create_jobs().await;
     cluster.until_busy(0).await;
     let down = cluster.journal.end();
-    let file = cluster.postgres_folder().join("data/postmaster.pid");
-    let text = std::fs::read_to_string(file).unwrap();
-    let server: i32 = text.lines().next().unwrap().parse().unwrap();
-    kill(Pid::from_raw(server), Signal::SIGQUIT).unwrap();
-    cluster
-        .until("Postgres is down", async |_| {
-            !std::path::Path::new(&format!("/proc/{server}")).exists()
-        })
-        .await;
+    cluster.crash_postgres().await;
     cluster
         .until_said(down, "cannot campaign for the leadership now")
         .await;

@@ -16,6 +16,8 @@ enum Passer {
     Node(&'static [&'static str]),
     /// Where work goes through queues: see the tests of those.
     Queues,
+    /// Where services do it, for tasks and for rows: see the tests of those.
+    Services,
     /// Not a place to die at.
     Nobody,
 }
@@ -51,6 +53,14 @@ fn passer(point: Failpoint) -> Passer {
         | Failpoint::MessageClaimed
         | Failpoint::ResultCommitted
         | Failpoint::RequestsTaken => Passer::Queues,
+        Failpoint::JobSubmitted
+        | Failpoint::JobLooked
+        | Failpoint::WebhookCame
+        | Failpoint::WebhookWritten
+        | Failpoint::ResultWritten
+        | Failpoint::RowsClaimed
+        | Failpoint::StepWritten
+        | Failpoint::StepCommitted => Passer::Services,
         Failpoint::DevicePass | Failpoint::StoreWrite => Passer::Nobody,
     }
 }

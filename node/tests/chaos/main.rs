@@ -27,6 +27,9 @@ mod partitions;
 mod process;
 mod queues;
 mod recorded;
+mod rows;
+mod service;
+mod services;
 mod settled;
 #[path = "../it/site.rs"]
 mod site;

@@ -64,6 +64,10 @@ impl Recorded {
         self.ready.name()
     }
 
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     /// The address at the end of an orchestrator's READY.
     pub(crate) fn listens(&self) -> std::net::SocketAddr {
         self.ready.address().parse().unwrap()

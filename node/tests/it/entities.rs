@@ -71,6 +71,8 @@ struct World {
     runtime: Runtime,
     folder: tempfile::TempDir,
     options: PgConnectOptions,
+    /// Database of the cluster, where the table is not in it.
+    apart: Option<PgConnectOptions>,
     llm: String,
     _server: EmbeddedPostgres,
 }
@@ -84,10 +86,19 @@ impl World {
             runtime,
             folder: tempfile::tempdir().unwrap(),
             options,
+            apart: None,
             llm: service(),
             _server: server,
         };
         world.run(THEIRS);
+        world
+    }
+
+    /// The same, with the table in a database of its own.
+    fn apart() -> Self {
+        let mut world = Self::new();
+        let cluster = world._server.create_database("cluster");
+        world.apart = Some(world.runtime.block_on(cluster).unwrap());
         world
     }
 
@@ -101,10 +112,15 @@ impl World {
 
     fn command<const N: usize>(&self, arguments: [&str; N]) -> Command {
         let mut command = node(arguments);
+        let table = self.options.to_url_lossy();
+        let cluster = self.apart.as_ref().map(ConnectOptions::to_url_lossy);
+        if cluster.is_some() {
+            command.env("LEADS_DATABASE_URL", table.as_str());
+        }
         command
             .arg("--config-file")
             .arg(workspace().join("docs/examples/leads.toml"))
-            .env("DATABASE_URL", self.options.to_url_lossy().as_str())
+            .env("DATABASE_URL", cluster.unwrap_or(table).as_str())
             .env("LLM_URL", &self.llm)
             .env("LLM_AUTH_TOKEN", "token-of-llm")
             .env("WEBHOOK_SECRET", SECRET)
@@ -216,4 +232,31 @@ fn rows_of_a_table_go_through_services_that_tell_of_their_end() {
         .exits(0)
         .json();
     assert_eq!(stuck["stages"][1]["queued"], 0);
+}
+
+/// Rows: 225, 242.
+#[test]
+fn a_table_may_be_in_a_database_of_its_own() {
+    let world = World::apart();
+    let schema = finish(world.command(["entities", "schema", "leads"])).exits(0);
+    world.run(&schema.stdout);
+    finish(world.command(["entities", "check", "leads"])).exits(0);
+    let (mut process, ready) = world.start();
+    finish(world.command(["entities", "trigger", "leads", "--id", "2", "--stage", "intel"])).exits(0);
+    let started = |stages: &Value| stages[1]["started"] == 1;
+    Wait::until("the row is started").sees(|| world.status(), started);
+    let ended =
+        json!({"stage": "intel", "leadId": 2, "jobId": "intel-2", "status": "completed", "result": 1});
+    tell(ready.said("webhook=http://"), SECRET, &ended).is(200);
+    let tables = |options: &PgConnectOptions| -> Vec<String> {
+        world.runtime.block_on(async {
+            let mut connection = options.connect().await.unwrap();
+            let tables = "select tablename::text from pg_tables where schemaname = 'public' and tablename in ('leads', 'jobs')";
+            sqlx::query_scalar(tables).fetch_all(&mut connection).await.unwrap()
+        })
+    };
+    assert_eq!(tables(&world.options), ["leads"], "nothing of the cluster");
+    assert_eq!(tables(world.apart.as_ref().unwrap()), ["jobs"]);
+    process.signal(Signal::SIGTERM);
+    assert_eq!(process.wait().code(), Some(0));
 }

@@ -151,6 +151,10 @@ impl EntityPipeline {
             table: parts,
             stages,
         };
+        let channel = pipeline.channel();
+        if channel.len() > MAX_IDENTIFIER {
+            return Err(InvalidEntity::TooLong(channel));
+        }
         pipeline.check_stages()?;
         Ok(pipeline)
     }
@@ -195,6 +199,11 @@ impl EntityPipeline {
 
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Channel on which the database announces rows that were queued.
+    pub fn channel(&self) -> String {
+        format!("parkhang_{}", self.name)
     }
 
     /// Name of the table without its schema.
@@ -270,6 +279,8 @@ mod tests {
         assert!(refusal("", &[("a", None)]).contains("no name of a table"));
         let long = "a".repeat(51);
         assert!(refusal("leads", &[(&long, None)]).contains("longer than the 63 bytes"));
+        let long = EntityPipeline::new(&"a".repeat(60), "leads", stages(&[("a", None)]));
+        assert!(long.unwrap_err().to_string().contains("longer than the 63 bytes"));
         assert!(EntityPipeline::new("Leads", "leads", stages(&[("a", None)])).is_err());
     }
 }

@@ -149,4 +149,6 @@ impl EntityState {
 }
 
 #[cfg(test)]
+mod histories;
+#[cfg(test)]
 mod tests;

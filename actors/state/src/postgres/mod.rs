@@ -56,8 +56,8 @@ use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 pub use changes::{CommandChanges, JobChanges, WorkChanges};
 pub(super) use database::{create_database, has_database};
 pub use entity::{
-    ClaimedEntity, EntityCounts, EntityError, EntityLack, EntityOutcome, EntityTable, Finding, StageCounts,
-    StuckEntities, SubmittedJob, UnfitEntity,
+    ClaimedEntity, EntityCounts, EntityDatabase, EntityError, EntityLack, EntityOutcome, EntityTable,
+    Finding, QueuedRows, StageCounts, StuckEntities, SubmittedJob, UnfitEntity,
 };
 pub use filings::{FilingsError, FilingsTable, UnfitFilings};
 pub use leadership::{Leadership, LeadershipTimings};

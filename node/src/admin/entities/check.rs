@@ -4,7 +4,7 @@ use parkhang_state::EntityLack;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::pipeline;
+use super::{database, pipeline};
 use crate::admin::command::{Access, Answer, Command, Verb};
 use crate::admin::{Admin, Refusal};
 
@@ -41,7 +41,7 @@ impl Answer for Lacks {
     }
 }
 
-/// Compare a table with what its pipeline needs, and list what is missing: columns, indexes, the view.
+/// Compare a table with what its pipeline needs, and list what is missing: columns, indexes, triggers, the view.
 #[derive(Debug, Args)]
 pub struct Check {
     /// Entity, a section [entity.NAME] of the configuration.
@@ -59,7 +59,7 @@ impl Command for Check {
 
     async fn run(self, admin: &Admin) -> Result<Lacks, Refusal> {
         let pipeline = pipeline(admin, &self.entity)?;
-        let lacks = admin.store.check_entities(&pipeline).await?;
+        let lacks = database(admin, &self.entity).await?.check(&pipeline).await?;
         let lack = |lack: &EntityLack| Lack {
             what: lack.to_string(),
             needed: lack.is_fatal(),

@@ -9,9 +9,10 @@ mod stuck;
 use std::sync::Arc;
 
 use parkhang_core::domain::{EntityPipeline, EntityStage, StageName, did_you_mean};
-use parkhang_state::{EntityError, EntityTable};
+use parkhang_state::{EntityDatabase, EntityError, EntityTable};
 
 use super::{Admin, Refusal};
+use crate::database::entity_database;
 
 pub use self::check::Check;
 pub use self::queueing::{Retry, Trigger};
@@ -37,7 +38,13 @@ fn pipeline(admin: &Admin, name: &str) -> Result<Arc<EntityPipeline>, Refusal> {
 
 /// Table of the entity of this name, which must be fit for its pipeline.
 async fn table(admin: &Admin, name: &str) -> Result<EntityTable, Refusal> {
-    Ok(admin.store.entities(pipeline(admin, name)?).await?)
+    Ok(database(admin, name).await?.open(pipeline(admin, name)?).await?)
+}
+
+/// Database of the table of the entity of this name.
+async fn database(admin: &Admin, name: &str) -> Result<EntityDatabase, Refusal> {
+    let database = entity_database(&admin.loaded, &admin.store, name).await;
+    database.map_err(Into::into)
 }
 
 /// Stage that a command names, or the first.

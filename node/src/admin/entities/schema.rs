@@ -21,7 +21,7 @@ impl Answer for Script {
     }
 }
 
-/// Print the SQL that makes a table fit for its pipeline: columns, partial indexes, and a view of where each row stands.
+/// Print the SQL that makes a table fit for its pipeline: columns, partial indexes, triggers that announce queued rows, and a view of where each row stands.
 ///
 /// It may be run again after a change of the stages, and drops nothing. Nothing is run by this command.
 #[derive(Debug, Args)]

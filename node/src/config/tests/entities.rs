@@ -50,6 +50,7 @@ fn the_variables_of_earlier_programs_are_taken() {
         ("QUEUE_POLL_INTERVAL", "250"),
         ("COMPLETION_POLL_INTERVAL", "1000"),
         ("WEBHOOK_SECRET", "hunter2"),
+        ("LEADS_DATABASE_URL", "postgres://u:hunter2@other/crm"),
     ];
     let loaded = load(
         Some(&file),
@@ -65,6 +66,7 @@ fn the_variables_of_earlier_programs_are_taken() {
     let polls = |stage: &str| leads.stage[stage].poll_interval.as_millis();
     assert_eq!((polls("scrape"), polls("intel")), (1000, 3000));
     assert!(secrets.webhook.is_some() && secrets.tokens.len() == 2);
+    assert_eq!(secrets.entity_databases.keys().collect::<Vec<_>>(), ["leads"]);
     let shown = [
         show::toml(&loaded, true),
         show::json(&loaded, true).to_string(),
@@ -76,6 +78,14 @@ fn the_variables_of_earlier_programs_are_taken() {
         shown[0]
     );
     assert!(!shown.join(" ").contains("hunter2"), "{shown:?}");
+    let wrong = problems(
+        Some(&file),
+        &[("LEADS_DATABASE_URL", "mysql://u:hunter2@db/x")],
+        &[],
+    );
+    let expected =
+        "LEADS_DATABASE_URL: entity.leads.database_url: must begin with postgres:// or postgresql://";
+    assert_eq!(wrong, [expected]);
     let wrong = problems(Some(&file), &[("QUEUE_BATCH_SIZE", "many")], &[]);
     assert_eq!(wrong, ["QUEUE_BATCH_SIZE: \"many\" is not a whole number"]);
 }
@@ -91,6 +101,7 @@ fn what_no_pipeline_can_be_made_of_is_refused_with_its_place() {
         ("entity.leads.stage.intel.body={{ row.a", "--set: entity.leads.stage.intel.body: the template of the body".to_owned()),
         ("service.llm.url=llm.example", "--set: service.llm.url: \"llm.example\" is no URL of a service".to_owned()),
         ("service.llm.token=hunter2", "--set: service.llm.token: secrets are not allowed here: set PARKHANG_SERVICE__LLM__TOKEN or LLM_AUTH_TOKEN or service.llm.token_file".to_owned()),
+        ("entity.leads.database_url=postgres://x", "--set: entity.leads.database_url: secrets are not allowed here: set PARKHANG_ENTITY__LEADS__DATABASE_URL or LEADS_DATABASE_URL or entity.leads.database_url_file".to_owned()),
         ("service.llm.ulr=x", "--set: service.llm.ulr: there is no such key; did you mean service.llm.url?".to_owned()),
         ("entity.leads.batch=0", "--set: entity.leads.batch: must be 1 or more".to_owned()),
         ("entity.leads=x", "--set: entity.leads: is a section, not a key".to_owned()),

@@ -6,7 +6,7 @@ use std::fmt;
 use parkhang_core::domain::EntityPipeline;
 use sqlx::postgres::PgPool;
 
-use super::columns::{COLUMNS, beside, indexes, table_of, view_of};
+use super::columns::{COLUMNS, beside, indexes, table_of, trigger_of, view_of};
 use super::{CREATED_AT, ID};
 use crate::StateError;
 
@@ -25,13 +25,14 @@ pub enum EntityLack {
         found: String,
     },
     Index(String),
+    Trigger(String),
     View(String),
 }
 
 impl EntityLack {
     /// False for what is missed by operators and by the speed of queries alone.
     pub fn is_fatal(&self) -> bool {
-        !matches!(self, Self::Index(_) | Self::View(_))
+        !matches!(self, Self::Index(_) | Self::Trigger(_) | Self::View(_))
     }
 }
 
@@ -42,6 +43,7 @@ impl fmt::Display for EntityLack {
             Self::Column { name, kind } => write!(f, "there is no column {name} {kind}"),
             Self::Type { name, kind, found } => write!(f, "the column {name} is {found}, and not {kind}"),
             Self::Index(name) => write!(f, "there is no index {name}"),
+            Self::Trigger(name) => write!(f, "there is no trigger {name}"),
             Self::View(name) => write!(f, "there is no view {name}"),
         }
     }
@@ -94,6 +96,16 @@ pub(super) async fn look(
         .flat_map(|stage| indexes(pipeline, &stage.name));
     let missing = wanted.filter(|index| !there.contains(&index.name));
     lacks.extend(missing.map(|index| EntityLack::Index(index.name)));
+    let there: BTreeSet<String> =
+        sqlx::query_scalar("select tgname::text from pg_trigger where tgrelid = to_regclass($1)")
+            .bind(&table)
+            .fetch_all(pool)
+            .await?
+            .into_iter()
+            .collect();
+    let wanted = pipeline.stages().iter().map(|stage| trigger_of(&stage.name));
+    let missing = wanted.filter(|trigger| !there.contains(trigger));
+    lacks.extend(missing.map(EntityLack::Trigger));
     let view = view_of(pipeline);
     let has_view: bool = sqlx::query_scalar("select to_regclass($1) is not null")
         .bind(beside(pipeline, &view))

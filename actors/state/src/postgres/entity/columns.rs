@@ -35,6 +35,16 @@ pub(super) fn view_of(pipeline: &EntityPipeline) -> String {
     format!("{one}_pipeline_status")
 }
 
+/// Function that announces queued rows, in the schema of the table.
+pub(super) fn function_of(pipeline: &EntityPipeline) -> String {
+    beside(pipeline, "parkhang_row_queued")
+}
+
+/// Name of the trigger of a stage that announces its queued rows, not quoted.
+pub(super) fn trigger_of(stage: &StageName) -> String {
+    format!("notify_{stage}_queued")
+}
+
 /// Quoted columns of a stage.
 #[derive(Debug, Clone)]
 pub(super) struct Columns {

@@ -79,6 +79,25 @@ impl EntityTable {
         jobs.collect()
     }
 
+    /// Counts the rows that are started in any of these stages.
+    ///
+    /// # Errors
+    ///
+    /// Those of every method, see [`StateError`].
+    pub async fn in_flight(&self, stages: &[StageName]) -> Result<usize, StateError> {
+        let table = self.table();
+        let counts = stages.iter().map(|stage| {
+            let status = Self::columns(stage).status;
+            format!("(select count(*) from {table} where {status} = 'started')")
+        });
+        let counts: Vec<String> = counts.collect();
+        let statement = format!("select 0 + {}", counts.join(" + "));
+        let count: i64 = sqlx::query_scalar(AssertSqlSafe(statement))
+            .fetch_one(&self.pool)
+            .await?;
+        Ok(usize::try_from(count).unwrap_or_default())
+    }
+
     /// Counts the rows by stage and status. Reads the whole table.
     ///
     /// # Errors

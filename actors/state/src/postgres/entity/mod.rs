@@ -8,6 +8,7 @@
 mod check;
 mod columns;
 mod looks;
+mod notices;
 mod queueing;
 mod schema;
 mod steps;
@@ -18,21 +19,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parkhang_core::domain::{EntityPipeline, StageName};
-use sqlx::postgres::PgPool;
 use sqlx::postgres::types::PgInterval;
+use sqlx::postgres::{PgPool, PgPoolOptions};
 
 use self::columns::{Columns, quoted, table_of};
-use super::PostgresStore;
+use super::{ACQUIRE_TIMEOUT, MAX_CONNECTIONS, PostgresStore};
 use crate::StateError;
 
 pub use check::{EntityLack, UnfitEntity};
 pub use looks::{EntityCounts, StageCounts, SubmittedJob};
+pub use notices::QueuedRows;
 pub use queueing::StuckEntities;
 pub use steps::{ClaimedEntity, EntityOutcome, Finding};
 
 /// Column by which a row is found, and the one by whose order rows are claimed.
 const ID: &str = "id";
 const CREATED_AT: &str = "created_at";
+/// Setting of a transaction in which a worker writes, which the triggers look at.
+const OWN_STEP: &str = "parkhang.own_step";
 
 /// Table of entities, whose columns are fit for its pipeline. Clones share its connections.
 #[derive(Debug, Clone)]
@@ -43,13 +47,43 @@ pub struct EntityTable {
     id_type: String,
 }
 
+/// Database that tables of entities are in: that of a cluster, or one of somebody else's, in which nothing of ours is made.
+#[derive(Debug, Clone)]
+pub struct EntityDatabase {
+    pool: PgPool,
+}
+
 impl PostgresStore {
+    /// Returns the database of this store as one of tables of entities.
+    pub fn entity_database(&self) -> EntityDatabase {
+        EntityDatabase {
+            pool: self.pool.clone(),
+        }
+    }
+}
+
+impl EntityDatabase {
+    /// Connects to the database of a `postgres://` URL. No settings are asked of the session, which poolers refuse.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError::Unavailable`] if the URL is not valid or the server does not answer.
+    pub async fn connect(url: &str) -> Result<Self, StateError> {
+        let options = PostgresStore::options_of(url)?.application_name("parkhang");
+        let pool = PgPoolOptions::new()
+            .max_connections(MAX_CONNECTIONS)
+            .acquire_timeout(ACQUIRE_TIMEOUT);
+        Ok(Self {
+            pool: pool.connect_with(options).await?,
+        })
+    }
+
     /// Opens the table of a pipeline in this database. Changes nothing.
     ///
     /// # Errors
     ///
     /// [`UnfitEntity`] with all that is missing, [`StateError`] if the server does not answer.
-    pub async fn entities(&self, pipeline: Arc<EntityPipeline>) -> Result<EntityTable, EntityError> {
+    pub async fn open(&self, pipeline: Arc<EntityPipeline>) -> Result<EntityTable, EntityError> {
         let (lacks, id_type) = check::look(&self.pool, &pipeline).await?;
         let needed: Vec<EntityLack> = lacks.into_iter().filter(EntityLack::is_fatal).collect();
         match id_type {
@@ -71,7 +105,7 @@ impl PostgresStore {
     /// # Errors
     ///
     /// Those of every method, see [`StateError`].
-    pub async fn check_entities(&self, pipeline: &EntityPipeline) -> Result<Vec<EntityLack>, StateError> {
+    pub async fn check(&self, pipeline: &EntityPipeline) -> Result<Vec<EntityLack>, StateError> {
         let (lacks, _) = check::look(&self.pool, pipeline).await?;
         Ok(lacks)
     }
@@ -94,6 +128,16 @@ impl EntityTable {
     /// Returns the script that makes a table fit for its pipeline. It may be run again, and drops nothing.
     pub fn schema(pipeline: &EntityPipeline) -> String {
         schema::script(pipeline)
+    }
+
+    /// Asks the database for an answer, and for nothing else.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError::Unavailable`] if there is none.
+    pub async fn ping(&self) -> Result<(), StateError> {
+        sqlx::query("select 1").execute(&self.pool).await?;
+        Ok(())
     }
 
     fn table(&self) -> String {

@@ -4,8 +4,10 @@ use std::fmt::Write;
 
 use parkhang_core::domain::EntityPipeline;
 
-use super::columns::{COLUMNS, Columns, beside, indexes, literal, quoted, table_of, view_of};
-use super::{CREATED_AT, ID};
+use super::columns::{
+    COLUMNS, Columns, beside, function_of, indexes, literal, quoted, table_of, trigger_of, view_of,
+};
+use super::{CREATED_AT, ID, OWN_STEP};
 
 pub(super) fn script(pipeline: &EntityPipeline) -> String {
     let (table, id, created_at) = (table_of(pipeline), quoted(ID), quoted(CREATED_AT));
@@ -33,6 +35,7 @@ pub(super) fn script(pipeline: &EntityPipeline) -> String {
             );
         }
     }
+    script.push_str(&triggers(pipeline));
     let case = |value: &dyn Fn(&str, &str) -> String| {
         let mut case = "case".to_owned();
         for stage in pipeline.stages() {
@@ -49,5 +52,35 @@ pub(super) fn script(pipeline: &EntityPipeline) -> String {
         case(&|stage, _| literal(stage)),
         case(&|_, status| status.to_owned()),
     );
+    script
+}
+
+/// Triggers that announce the rows that are queued, by anybody but the workers: these know it, and a notification in each of their
+/// transactions would make all of them commit one after the other.
+fn triggers(pipeline: &EntityPipeline) -> String {
+    let (table, function, channel) = (
+        table_of(pipeline),
+        function_of(pipeline),
+        literal(&pipeline.channel()),
+    );
+    let mut script = format!(
+        "\ncreate or replace function {function}() returns trigger language plpgsql as $$\n\
+         begin perform pg_notify(tg_argv[0], tg_argv[1]); return null; end $$;\n\ndo $$ begin\n"
+    );
+    for stage in pipeline.stages() {
+        let (status, name) = (Columns::of(&stage.name).status, trigger_of(&stage.name));
+        let _ = write!(
+            script,
+            "    if not exists (select from pg_trigger where tgrelid = {}::regclass and tgname = {}) then\n        \
+             create trigger {} after insert or update of {status} on {table} for each row\n            \
+             when (new.{status} = 'queued' and coalesce(current_setting('{OWN_STEP}', true), '') = '')\n            \
+             execute function {function}({channel}, {});\n    end if;\n",
+            literal(&table),
+            literal(&name),
+            quoted(&name),
+            literal(stage.name.as_str()),
+        );
+    }
+    script.push_str("end $$;\n");
     script
 }

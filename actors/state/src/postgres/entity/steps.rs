@@ -2,13 +2,14 @@
 
 use chrono::{DateTime, Utc};
 use parkhang_core::domain::{EntityStage, EntityStatus, StageName};
+use parkhang_core::failpoint::Failpoint;
 use parkhang_core::policy::entity::{EntityEvent, EntityState};
 use serde_json::Value;
 use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::{AssertSqlSafe, Row};
 
 use super::columns::quoted;
-use super::{CREATED_AT, EntityTable, ID};
+use super::{CREATED_AT, EntityTable, ID, OWN_STEP};
 use crate::StateError;
 use crate::postgres::rows::{storable, storable_text};
 
@@ -123,7 +124,9 @@ impl EntityTable {
             self.write(&mut transaction, &next.name, id, state, Finding::Nothing)
                 .await?;
         }
+        Failpoint::StepWritten.pass();
         transaction.commit().await?;
+        Failpoint::StepCommitted.pass();
         Ok(EntityOutcome::Done {
             status: after.status,
             queued: followed.map(|(next, _)| next.name.clone()),
@@ -148,7 +151,7 @@ impl EntityTable {
         };
         let following = next.map_or(String::new(), |next| format!(", {}", read(next, "next_")));
         let statement = format!(
-            "select clock_timestamp() as now, {}{following} from {} where {} for update",
+            "select set_config('{OWN_STEP}', 'on', true), clock_timestamp() as now, {}{following} from {} where {} for update",
             read(stage, ""),
             self.table(),
             self.is_id(1)

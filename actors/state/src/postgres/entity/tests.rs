@@ -41,7 +41,7 @@ async fn leads(limits: StageLimits) -> (PostgresStore, EntityTable) {
     run(&store, THEIRS.to_owned()).await;
     let pipeline = pipeline("C R M.Lead's", limits);
     run(&store, EntityTable::schema(&pipeline)).await;
-    let table = store.entities(pipeline).await.unwrap();
+    let table = store.entity_database().open(pipeline).await.unwrap();
     (store, table)
 }
 
@@ -72,14 +72,19 @@ fn completed(job: &str) -> EntityEvent {
 async fn a_table_says_what_it_lacks_until_the_script_has_run() {
     let store = tests::store().await;
     let pipeline = pipeline("C R M.Lead's", StageLimits::default());
-    let lacks = async || store.check_entities(&pipeline).await.unwrap();
+    let lacks = async || store.entity_database().check(&pipeline).await.unwrap();
     assert_eq!(
         lacks().await,
         [EntityLack::Table("\"C R M\".\"Lead's\"".to_owned())]
     );
     run(&store, THEIRS.to_owned()).await;
-    assert_eq!(lacks().await.len(), 5 * (7 + 3) + 1);
-    let error = store.entities(pipeline.clone()).await.unwrap_err().to_string();
+    assert_eq!(lacks().await.len(), 5 * (7 + 3 + 1) + 1);
+    let error = store
+        .entity_database()
+        .open(pipeline.clone())
+        .await
+        .unwrap_err()
+        .to_string();
     assert!(
         error.starts_with("there is no column scrape_status text; ")
             && error.ends_with("`node entities schema leads` prints what to run"),
@@ -101,7 +106,7 @@ async fn a_table_says_what_it_lacks_until_the_script_has_run() {
         other[0].to_string(),
         "the column intel_result is text, and not jsonb"
     );
-    assert!(store.entities(pipeline).await.is_err());
+    assert!(store.entity_database().open(pipeline).await.is_err());
 }
 
 /// Rows: 245.
@@ -115,8 +120,102 @@ async fn the_script_alone_makes_a_table_that_works() {
         "insert into leads (scrape_status) values ('queued')".to_owned(),
     )
     .await;
-    let table = store.entities(pipeline).await.unwrap();
+    let table = store.entity_database().open(pipeline).await.unwrap();
     assert_eq!(table.claim(&stage("scrape"), 5).await.unwrap()[0].id, "1");
+}
+
+/// Rows: 220.
+#[tokio::test]
+async fn a_stage_has_seven_columns_that_say_that_nothing_has_begun() {
+    let store = tests::store().await;
+    run(
+        &store,
+        EntityTable::schema(&pipeline("leads", StageLimits::default())),
+    )
+    .await;
+    run(&store, "insert into leads default values".to_owned()).await;
+    let row: serde_json::Value = sqlx::query_scalar("select to_jsonb(leads) from leads")
+        .fetch_one(&store.pool)
+        .await
+        .unwrap();
+    for stage in STAGES {
+        let own = row.as_object().unwrap().iter();
+        let own = own.filter_map(|(name, value)| Some((name.strip_prefix(stage)?, value.clone())));
+        let expected = [
+            ("_completed_at", json!(null)),
+            ("_error", json!(null)),
+            ("_job_id", json!(null)),
+            ("_result", json!(null)),
+            ("_retry_count", json!(0)),
+            ("_started_at", json!(null)),
+            ("_status", json!("pending")),
+        ];
+        assert_eq!(own.collect::<Vec<_>>(), expected, "{stage}");
+    }
+}
+
+/// Rows: 223.
+#[tokio::test]
+async fn a_stage_is_added_by_the_configuration_and_the_script() {
+    let store = tests::store().await;
+    let whole = pipeline("leads", StageLimits::default());
+    let only_first = EntityStage {
+        next: None,
+        ..whole.first().unwrap().clone()
+    };
+    let before = Arc::new(EntityPipeline::new("leads", "leads", vec![only_first.clone()]).unwrap());
+    run(&store, EntityTable::schema(&before)).await;
+    run(
+        &store,
+        "insert into leads (scrape_status) values ('queued')".to_owned(),
+    )
+    .await;
+    let table = store.entity_database().open(before).await.unwrap();
+    let claimed = submitted(&table, &only_first, "j").await;
+
+    // The job began before there was another stage.
+    run(&store, EntityTable::schema(&whole)).await;
+    let table = store.entity_database().open(whole).await.unwrap();
+    let result = json!(1);
+    let outcome = table
+        .step(
+            &first(&table),
+            &claimed.id,
+            &completed("j"),
+            Finding::Result(&result),
+        )
+        .await
+        .unwrap();
+    let queued = Some(stage("intel"));
+    let status = EntityStatus::Completed;
+    assert_eq!(outcome, EntityOutcome::Done { status, queued });
+    assert_eq!(
+        table.claim(&stage("intel"), 5).await.unwrap()[0].row["scrape_result"],
+        result
+    );
+}
+
+/// Rows: 228.
+#[tokio::test]
+async fn a_row_that_somebody_else_holds_is_passed_over_at_once() {
+    let (store, table) = leads(StageLimits::default()).await;
+    let scrape = stage("scrape");
+    table
+        .queue(&scrape, &[EntityStatus::Pending], None)
+        .await
+        .unwrap();
+    let mut holder = store.pool.begin().await.unwrap();
+    let held: String = sqlx::query_scalar(
+        "select id::text from \"C R M\".\"Lead's\" order by created_at limit 1 for update",
+    )
+    .fetch_one(&mut *holder)
+    .await
+    .unwrap();
+    let claimed = table.claim(&scrape, 20).await.unwrap();
+    assert_eq!(claimed.len(), 19);
+    assert!(claimed.iter().all(|claimed| claimed.id != held));
+    holder.rollback().await.unwrap();
+    assert_eq!(table.claim(&scrape, 20).await.unwrap()[0].id, held);
 }
 
 /// Rows: 227, 228.
@@ -217,21 +316,33 @@ async fn a_job_without_an_end_is_tried_again_and_its_late_end_changes_nothing() 
         max_retries: 1,
         stuck_timeout: Duration::ZERO,
     };
-    let (_store, table) = leads(limits).await;
+    let (store, table) = leads(limits).await;
     let scrape = first(&table);
     let all = [EntityStatus::Pending];
     table.queue(&scrape.name, &all, None).await.unwrap();
     let claimed = submitted(&table, &scrape, "j1").await;
     let reset = |queued, failed| StuckEntities { queued, failed };
     assert_eq!(table.reset_stuck(&scrape).await.unwrap(), reset(1, 0));
+    let columns = async |id: &str| -> (String, i32, bool) {
+        let columns =
+            "select scrape_status, scrape_retry_count, scrape_job_id is null and scrape_started_at is null
+             from \"C R M\".\"Lead's\" where id::text = $1";
+        sqlx::query_as(columns)
+            .bind(id)
+            .fetch_one(&store.pool)
+            .await
+            .unwrap()
+    };
+    assert_eq!(columns(&claimed.id).await, ("queued".to_owned(), 1, true));
     let late = table
         .step(&scrape, &claimed.id, &completed("j1"), Finding::Nothing)
         .await
         .unwrap();
     assert!(matches!(late, EntityOutcome::Unchanged(_)));
     let again = submitted(&table, &scrape, "j2").await;
-    assert_eq!((again.id, again.retry_count), (claimed.id, 1));
+    assert_eq!((&again.id, again.retry_count), (&claimed.id, 1));
     assert_eq!(table.reset_stuck(&scrape).await.unwrap(), reset(0, 1));
+    assert_eq!(columns(&claimed.id).await, ("failed".to_owned(), 2, true));
     assert_eq!(table.reset_stuck(&scrape).await.unwrap(), reset(0, 0));
     let counts = table.counts().await.unwrap();
     let scraped = &counts.stages[0];
@@ -303,5 +414,18 @@ async fn the_queries_of_workers_go_by_partial_indexes() {
     .unwrap();
     let plan = plan.join("\n");
     assert!(plan.contains("idx_Lead's_scrape_queued"), "{plan}");
+    let definitions: Vec<String> = sqlx::query_scalar(
+        "select replace(indexdef, ' ON \"C R M\".\"Lead''s\" USING btree', '') from pg_indexes
+         where indexname like 'idx_Lead''s_scrape_%' order by indexname",
+    )
+    .fetch_all(&store.pool)
+    .await
+    .unwrap();
+    let expected = [
+        "CREATE INDEX \"idx_Lead's_scrape_job_id\" (scrape_job_id) WHERE (scrape_job_id IS NOT NULL)",
+        "CREATE INDEX \"idx_Lead's_scrape_queued\" (created_at) WHERE (scrape_status = 'queued'::text)",
+        "CREATE INDEX \"idx_Lead's_scrape_started\" (scrape_started_at) WHERE (scrape_status = 'started'::text)",
+    ];
+    assert_eq!(definitions, expected);
     assert_eq!(table.claim(&stage("scrape"), 5).await.unwrap().len(), 5);
 }
