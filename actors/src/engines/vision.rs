@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use parkhang_answers::batches::{BatchLimits, batches};
 use parkhang_answers::vision::{Feature, REQUEST, annotate_body, encoded_size, responses};
+use parkhang_core::domain::Usage;
 use parkhang_service::{ServiceError, VisionClient};
 use serde_json::Value;
 use tokio::sync::oneshot;
@@ -46,12 +47,16 @@ impl VisionEngine {
     }
 
     /// Asks for the text of a page: first with others, then alone where that came to nothing.
-    pub(super) async fn read(self: &Arc<Self>, picture: &Bytes) -> Result<Value, Failure> {
+    pub(super) async fn read(self: &Arc<Self>, picture: &Bytes, usage: &mut Usage) -> Result<Value, Failure> {
         let mut answer = self.with_others(picture).await;
         let mut tries = 1;
         loop {
             let failure = match answer {
-                Ok(answer) => return Ok(answer),
+                Ok(answer) => {
+                    // Images with an error are not charged for.
+                    *usage = usage.plus(Usage::CALL);
+                    return Ok(answer);
+                }
                 Err(failure) => failure,
             };
             let wait = match &failure {

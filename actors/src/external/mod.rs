@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::Utc;
-use parkhang_core::domain::{Fence, StageLimits, StageName, TaskId, WorkerId, WorkerRecord};
+use parkhang_core::domain::{Amount, Fence, StageLimits, StageName, TaskId, WorkerId, WorkerRecord};
 use parkhang_core::policy::service::{Hearing, hearing};
 use parkhang_state::{ServiceStore, StateError, StateStore};
 use parkhang_store::storage::ArtifactStore;
@@ -50,6 +50,8 @@ pub struct ExternalStage {
     pub name: StageName,
     pub limits: StageLimits,
     pub service: StageService,
+    /// Price of one submit.
+    pub price: Amount,
 }
 
 /// Bounds of a service over all stages that it does.

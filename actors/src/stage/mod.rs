@@ -14,6 +14,7 @@
 //! store or the page was to blame. The stages themselves (`line_detection`, `line_extraction`, `ocr`, `clean`; `page_text`, `page_ocr`) are left with
 //! a plan and the work on one page.
 
+mod account;
 mod checkpoint;
 mod clean;
 mod fetch_ahead;
@@ -53,6 +54,7 @@ use parkhang_core::domain::{
     Assignment, ErrorCategory, JobConfig, PageStep, StageError, StageVerdict, Unfit,
 };
 
+pub use account::{Account, ExpenseRecorder};
 pub use info::StageInfo;
 pub use manifests::ManifestFolder;
 pub use pipelines::{OCR, PAGE_OCR, Pipelines, ocr_pipeline, page_ocr_pipeline};
@@ -88,6 +90,8 @@ pub struct StageContext {
     pub drain: CancellationToken,
     /// Board on which the run shows its pages.
     pub progress: RunProgress,
+    /// Account of what the run spends at services.
+    pub account: Account,
 }
 
 /// Logic of a stage that a pipeline can name.

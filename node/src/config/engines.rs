@@ -56,6 +56,7 @@ impl ConfiguredService {
             max_body: self.max_body(),
             in_flight: self.max_in_flight as usize,
             backoff: BACKOFF,
+            prices: self.prices(),
             reading,
         })
     }
@@ -72,6 +73,17 @@ impl ConfiguredService {
 pub fn faults_of_service(service: &ConfiguredService, mut fault: impl FnMut(&str, String)) {
     if service.max_in_flight == 0 {
         fault("max_in_flight", "must be 1 or more".to_owned());
+    }
+    for (key, cost) in [
+        ("input_cost", service.input_cost),
+        ("output_cost", service.output_cost),
+    ] {
+        if service.kind != ServiceKind::OpenAi && !cost.is_zero() {
+            fault(
+                key,
+                "is for services of the kind openai, which count tokens".to_owned(),
+            );
+        }
     }
     if service.kind == ServiceKind::Jobs {
         if let Err(error) = service.settings(None).check() {

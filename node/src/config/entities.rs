@@ -10,7 +10,7 @@ use parkhang_actors::services::Rate;
 use parkhang_answers::chat::Sampling;
 use parkhang_answers::picture_size::PictureBounds;
 use parkhang_core::domain::{
-    EntityPipeline, EntityStage, InvalidEntity, InvalidName, StageLimits, StageName,
+    Amount, EntityPipeline, EntityStage, InvalidEntity, InvalidName, Prices, StageLimits, StageName,
 };
 use parkhang_service::{BodyTemplate, Fields, JobsSettings, Paths};
 use secrecy::SecretString;
@@ -80,6 +80,12 @@ pub struct ConfiguredService {
     pub result_field: Option<String>,
     #[serde(with = "optional")]
     pub error_field: Option<String>,
+    /// Price of a job, or of a page.
+    pub cost: Amount,
+    /// Price of a million tokens of requests, for language models,
+    pub input_cost: Amount,
+    /// and of answers.
+    pub output_cost: Amount,
     /// True if the token goes as a bearer token to a service that usually takes a key.
     pub bearer: bool,
     pub model: String,
@@ -122,6 +128,9 @@ impl Default for ConfiguredService {
             status_field: None,
             result_field: None,
             error_field: None,
+            cost: Amount::ZERO,
+            input_cost: Amount::ZERO,
+            output_cost: Amount::ZERO,
             bearer: false,
             model: String::new(),
             batch: 4,
@@ -164,6 +173,14 @@ impl ConfiguredService {
     /// Most submits in a second, where there is a limit.
     pub fn rate(&self) -> Option<Rate> {
         Rate::new(self.rate)
+    }
+
+    pub fn prices(&self) -> Prices {
+        Prices {
+            call: self.cost,
+            input: self.input_cost,
+            output: self.output_cost,
+        }
     }
 
     pub fn max_body(&self) -> usize {

@@ -32,10 +32,16 @@ pub fn open(
     let mut stages = Vec::new();
     for (name, stage) in &loaded.config.stage {
         let service = stage_service(loaded, &transport, stage);
+        let price = loaded
+            .config
+            .service
+            .get(&stage.service)
+            .map(|service| service.cost);
         stages.push(ExternalStage {
             name: StageName::new(name.as_str())?,
             limits: stage.limits(),
             service: service.with_context(|| format!("stage.{name}"))?,
+            price: price.unwrap_or_default(),
         });
     }
     let services = loaded.config.service.iter();

@@ -12,10 +12,11 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use super::placement::{FreeSlots, Held, place};
 use super::poison::is_suspect;
+use super::spending::paused_for;
 use super::transition::runnable_stage;
 use crate::domain::{
-    Job, JobId, JobStatus, NamedModels, NodeRecord, NodeState, PoolInfo, Position, ServiceRecord, StageError,
-    StageName, Task, TaskStatus, WorkerId,
+    Amount, Job, JobId, JobStatus, NamedModels, NodeRecord, NodeState, PoolInfo, Position, ServiceRecord,
+    Spending, StageError, StageName, Task, TaskStatus, WorkerId,
 };
 pub use message::{Message, Unsent};
 
@@ -49,6 +50,8 @@ pub enum Reason {
         /// True if somebody makes passes.
         is_led: bool,
     },
+    /// The job is paused, as it has spent its budget at services.
+    Budget { spent: Amount, budget: Amount },
     /// The job is not to be worked on.
     Job { status: JobStatus },
     /// The task failed and waits before it is tried again.
@@ -139,6 +142,7 @@ impl Reason {
             Self::Running { .. } => "running",
             Self::AtService { .. } => "at_service",
             Self::Overdue { .. } => "overdue",
+            Self::Budget { .. } => "budget",
             Self::Job { .. } => "job",
             Self::BackingOff { .. } => "backing_off",
             Self::NoLeader => "no_leader",
@@ -169,6 +173,8 @@ pub struct ClusterFacts {
     pub held: Vec<Held>,
     /// Services that do stages, as their leader found them last.
     pub services: Vec<ServiceRecord>,
+    /// Spending of the jobs in question at services.
+    pub spending: Vec<Spending>,
     pub now: DateTime<Utc>,
 }
 
@@ -199,6 +205,7 @@ impl ClusterFacts {
                 .collect(),
             held,
             services: Vec::new(),
+            spending: Vec::new(),
             now,
         }
     }
@@ -246,7 +253,7 @@ pub fn of_task(task: &Task, job: &Job, cluster: &ClusterFacts, message: Option<&
         };
     };
     if job.status != JobStatus::Running {
-        return Reason::Job { status: job.status };
+        return at_rest(job, cluster);
     }
     if let Some(until) = task.not_before.filter(|due| *due > cluster.now) {
         let error = task.last_error.clone();
@@ -289,7 +296,7 @@ pub fn of_job(job: &Job, waiting: &BTreeSet<StageName>, cluster: &ClusterFacts) 
             });
             reasons
         }
-        JobStatus::Paused if !waiting.is_empty() => vec![Reason::Job { status: job.status }],
+        JobStatus::Paused if !waiting.is_empty() => vec![at_rest(job, cluster)],
         // A leader has still to record its end.
         JobStatus::Cancelled if job.finished_at.is_none() && !cluster.is_led => vec![Reason::NoLeader],
         JobStatus::Paused
@@ -321,6 +328,17 @@ pub fn of_stages<'a>(
     without_pool.extend(without_model);
     without_pool.extend(mixed);
     without_pool
+}
+
+/// Reason for which a job is not to be worked on.
+fn at_rest(job: &Job, cluster: &ClusterFacts) -> Reason {
+    match paused_for(job, &cluster.spending) {
+        Some(spent) => Reason::Budget {
+            spent,
+            budget: job.config.budget,
+        },
+        None => Reason::Job { status: job.status },
+    }
 }
 
 /// Reason that lies in the task alone: it has ended, or is leased.

@@ -29,5 +29,6 @@ pub mod request;
 pub mod rerun;
 pub mod retry;
 pub mod service;
+pub mod spending;
 pub mod task_state;
 pub mod transition;
