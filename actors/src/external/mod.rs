@@ -26,7 +26,7 @@ use parkhang_state::{ServiceStore, StateError, StateStore};
 use parkhang_store::storage::ArtifactStore;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, warn};
 
@@ -41,6 +41,8 @@ use crate::stage::StageTable;
 
 /// Pause before a report is sent again that could not be recorded.
 const REPORT_AGAIN: Duration = Duration::from_secs(1);
+/// Interval at which the counts of a service are recorded.
+const TELL_COUNTS: Duration = Duration::from_secs(5);
 /// Submits to one service at the same time.
 const SUBMITS: usize = 8;
 
@@ -244,7 +246,7 @@ impl ExternalStages {
         let mut told = None;
         loop {
             // Before the health itself, so that a change in between is told twice and not missed.
-            let changes = shared.health.changes();
+            let changes = (shared.health.changes(), shared.health.counts());
             if told != Some(changes) {
                 let record = shared.health.record(Utc::now());
                 match self.site.services.record_service(&record).await {
@@ -255,7 +257,8 @@ impl ExternalStages {
             // Whatever changed meanwhile is seen by the next turn, as its announcement stays.
             sleep(shared.health.pause()).await;
             self.orchestrator.wake();
-            shared.health.changed().await;
+            // Counts are told now and then.
+            let _ = timeout(TELL_COUNTS, shared.health.changed()).await;
         }
     }
 
@@ -280,6 +283,7 @@ impl JobListener for ExternalStages {
             let jobs = self.site.services.service_jobs(task.id).await?;
             match hearing(&task, &jobs, stage, job) {
                 Hearing::Current(fence) => {
+                    self.site.services.note_message(&fence, Utc::now()).await?;
                     self.record_look(served, &fence, job, message.look()).await?;
                     return Ok(Heard::Processed);
                 }

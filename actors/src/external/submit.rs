@@ -194,11 +194,7 @@ impl ExternalStages {
 
     /// Writes the job of a lease, and tries again for a while. Without it the work is submitted again, under the same key.
     async fn record(&self, served: &ServedStage, fence: &Fence, job: String) {
-        let job = ServiceJob {
-            fence: fence.clone(),
-            job,
-            submitted_at: Utc::now(),
-        };
+        let job = ServiceJob::new(fence.clone(), job, Utc::now());
         let mut pause = FIRST_WRITE_PAUSE;
         for _ in 0..WRITES {
             // First, as a job that is recorded is not submitted again.

@@ -1,5 +1,6 @@
 //! Health of a service, as far as this process has seen, and the rate at which it is given work.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,6 +12,8 @@ use parkhang_service::ServiceError;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
+
+use crate::telemetry::{service_failed, service_took};
 
 /// Most submits to a service in a second.
 pub type Rate = NonZeroU32;
@@ -33,6 +36,9 @@ struct State {
     error: Option<String>,
     /// Number of changes of all these.
     changes: u64,
+    /// Jobs that the service has taken, and failures by category, since it is known.
+    submits: u64,
+    errors: BTreeMap<String, u64>,
     /// Time at which the submit after the last one that was let through has its turn.
     next_turn: Option<Instant>,
 }
@@ -55,6 +61,11 @@ impl ServiceHealth {
 
     /// Takes over what another process has found out.
     pub(crate) fn restore(&self, record: &ServiceRecord, now: DateTime<Utc>) {
+        {
+            let mut state = self.state();
+            state.submits = state.submits.max(record.submits);
+            state.errors.clone_from(&record.errors);
+        }
         let rest = record.paused_until.and_then(|until| (until - now).to_std().ok());
         if let Some(rest) = rest {
             let mut state = self.state();
@@ -72,8 +83,28 @@ impl ServiceHealth {
             failures: state.failures,
             paused_until: (!pause.is_zero()).then(|| now + pause),
             error: state.error.clone(),
+            submits: state.submits,
+            errors: state.errors.clone(),
             told_at: now,
         }
+    }
+
+    /// Counts a job that the service has taken.
+    pub(crate) fn count_submit(&self) {
+        self.state().submits += 1;
+        service_took(&self.service);
+    }
+
+    /// Counts a failure of a category, such as that of a submit or of a job.
+    pub(crate) fn count_error(&self, category: &str) {
+        *self.state().errors.entry(category.to_owned()).or_default() += 1;
+        service_failed(&self.service, category);
+    }
+
+    /// Numbers of submits and of errors so far.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        let state = self.state();
+        (state.submits, state.errors.values().sum())
     }
 
     /// Number of changes of the health so far.

@@ -92,8 +92,14 @@ impl StageService {
     ) -> Result<String, ServiceError> {
         let submitted = self.client.submit(key, body).await;
         match &submitted {
-            Ok(_) => health.succeeded(),
-            Err(error) => health.failed(error),
+            Ok(_) => {
+                health.count_submit();
+                health.succeeded();
+            }
+            Err(error) => {
+                health.count_error(error.category());
+                health.failed(error);
+            }
         }
         submitted
     }

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 
 use super::StateError;
-use parkhang_core::domain::{ServiceJob, ServiceLease, ServiceRecord, TaskId, WorkerId};
+use parkhang_core::domain::{Fence, ServiceJob, ServiceLease, ServiceRecord, TaskId, WorkerId};
 
 /// Part of a state store that remembers what services have in hand.
 ///
@@ -37,6 +37,12 @@ pub trait ServiceStore: Send + Sync + fmt::Debug {
 
     /// Returns the jobs that services have had for a task, in the order in which they were submitted.
     async fn service_jobs(&self, task: TaskId) -> Result<Vec<ServiceJob>, StateError>;
+
+    /// Notes that a service was asked about the jobs of these leases.
+    async fn note_polls(&self, leases: &[Fence], at: DateTime<Utc>) -> Result<(), StateError>;
+
+    /// Notes that a service has told of the job of a lease by itself; the first time stays.
+    async fn note_message(&self, lease: &Fence, at: DateTime<Utc>) -> Result<(), StateError>;
 
     /// Writes how a service is doing, in place of what was written before.
     ///

@@ -49,6 +49,16 @@ pub enum ServiceKind {
     GoogleVision,
 }
 
+impl ServiceKind {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Jobs => "jobs",
+            Self::OpenAi => "openai",
+            Self::GoogleVision => "google_vision",
+        }
+    }
+}
+
 /// Service of the configuration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]

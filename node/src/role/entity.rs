@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::external::stage_service;
+use super::levels::count_rows;
 use super::probes::answers;
 use super::readiness::ReadinessReporter;
 use super::stop::ShutdownSignals;
@@ -58,6 +59,7 @@ pub async fn run(loaded: &Loaded, mut readiness: ReadinessReporter) -> Result<Ex
     tokio::select! {
         () = stop.next() => {}
         _ = &mut work => bail!("the workers ended"),
+        () = count_rows(loaded, &database.store) => {}
     }
     readiness.stopping();
     ending.cancel();

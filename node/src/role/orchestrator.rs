@@ -21,6 +21,7 @@ use super::commands;
 use super::control::{Faults, OrchestratorControl};
 use super::external::{self, LeaderListener, Led};
 use super::intake::take_in;
+use super::levels::look_at_services;
 use super::models::look_for_missed_models;
 use super::probes::OrchestratorProbe;
 use super::publishing::{publish, watch_queues};
@@ -272,6 +273,7 @@ async fn run_as_leader(
         () = pools.ended() => bail!("the pools of other nodes cannot be reached"),
         () = wake_on_changes(store, &orchestrator) => {}
         () = count_tasks(store) => {}
+        () = look_at_services(loaded, store) => {}
         () = publish(loaded, store) => {}
         () = watch_queues(loaded, &led) => {}
         () = take_in(loaded, store) => {}

@@ -56,6 +56,19 @@ fn a_service_does_a_stage_and_tells_whichever_orchestrator_leads() {
         || finish(site.command(["nodes", "list"])).exits(0).stdout,
         |nodes| nodes.contains("proofread 2/100"),
     );
+    let listed = finish(site.command(["services", "list", "--json"]))
+        .exits(0)
+        .json();
+    let llm = &listed["services"][0];
+    assert_eq!(
+        (
+            &llm["service"],
+            &llm["stages"],
+            &llm["in_flight"],
+            &llm["submits_a_minute"]
+        ),
+        (&json!("llm"), &json!(["proofread"]), &json!(2), &json!(2))
+    );
     let address = first.said("webhook=http://").to_owned();
     let refused = tell(&address, "other", &ended(1, "proofread-1")).is(401).json();
     assert_eq!(refused["message"], "the signature is not that of the body");
@@ -80,6 +93,15 @@ fn a_service_does_a_stage_and_tells_whichever_orchestrator_leads() {
     assert!(
         status.contains("failed at proofread") && status.contains("403 Forbidden"),
         "{status}"
+    );
+    let shown = finish(site.command(["tasks", "show", JOB, "W1-I0", "--json"]))
+        .exits(0)
+        .json();
+    let job = &shown["services"][0];
+    // The poller comes only later where there is a webhook.
+    assert_eq!(
+        (&job["job"], &job["polls"], job["told_at"].is_string()),
+        (&json!("proofread-1"), &json!(0), true)
     );
     let artifacts = files(&site.path("artifacts"));
     let results: Vec<&Vec<u8>> = artifacts

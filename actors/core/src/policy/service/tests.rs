@@ -95,9 +95,7 @@ proptest! {
                 Step::Recorded => {
                     let free = fence.filter(|fence| jobs.iter().all(|known| known.fence != *fence));
                     let number = jobs.len();
-                    jobs.extend(free.map(|fence| ServiceJob {
-                        fence, job: format!("j{number}"), submitted_at: at(0),
-                    }));
+                    jobs.extend(free.map(|fence| ServiceJob::new(fence, format!("j{number}"), at(0))));
                     continue;
                 }
                 Step::Told(number, good) => {

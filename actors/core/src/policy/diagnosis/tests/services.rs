@@ -1,5 +1,7 @@
 //! Stages that services do.
 
+use std::collections::BTreeMap;
+
 use super::*;
 use crate::domain::ServiceRecord;
 
@@ -13,6 +15,8 @@ fn paused_until(seconds: i64) -> ServiceRecord {
         failures: 2,
         paused_until: Some(at(seconds)),
         error: Some("HTTP 503".to_owned()),
+        submits: 1,
+        errors: BTreeMap::from([("server".to_owned(), 1)]),
         told_at: at(-1),
     }
 }
