@@ -27,6 +27,8 @@ pub struct Webhook {
     /// Address that takes them; `None` turns it off.
     #[serde(with = "optional")]
     pub listen: Option<SocketAddr>,
+    /// True if an orchestrator takes them at the address of its HTTP interface too.
+    pub on_api: bool,
     /// True if `listen` may be reached from other machines without TLS, for a proxy that terminates it.
     pub public: bool,
     /// URL by which services reach `listen`, for the bodies of submits.
@@ -394,6 +396,18 @@ pub fn faults(config: &ClusterConfig, has_secret: bool) -> Vec<(String, String)>
     if is_entity_node && config.entity.is_empty() {
         let message = "the role entity needs a section [entity.NAME], see docs/entities.md";
         fault("node.roles".to_owned(), message.to_owned());
+    }
+    let api_beyond = config.api.listen.filter(|listen| !listen.ip().is_loopback());
+    if let Some(listen) = api_beyond
+        && config.webhook.on_api
+        && !has_secret
+    {
+        fault(
+            "webhook.on_api".to_owned(),
+            format!(
+                "{listen} can be reached from other machines: that needs a secret that signs what comes in: WEBHOOK_SECRET or webhook.secret_file"
+            ),
+        );
     }
     let beyond = config.webhook.listen.filter(|listen| !listen.ip().is_loopback());
     if let Some(listen) = beyond {

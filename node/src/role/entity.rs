@@ -43,7 +43,8 @@ pub async fn run(loaded: &Loaded, mut readiness: ReadinessReporter) -> Result<Ex
             .and_then(|entity| entity.id_field.clone()),
         listener: entity.clone(),
     });
-    let webhook = webhook::serve(loaded, &database.store, listeners.collect()).await?;
+    let router = webhook::router(loaded, &database.store, listeners.collect());
+    let webhook = webhook::serve(loaded, router).await?;
     readiness.window.probe(Arc::new(DatabaseProbe {
         store: database.store.clone(),
         entities: entities.iter().map(|entity| entity.name().to_owned()).collect(),

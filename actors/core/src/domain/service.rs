@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use super::{Fence, Task};
+use super::{Fence, StageName, Task, TaskId};
 
 /// Job that a service has taken for a lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,6 +34,16 @@ impl ServiceJob {
             told_at: None,
         }
     }
+}
+
+/// Message of a service about one of its jobs, kept until the leader carries it out.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServiceMessage {
+    pub task: TaskId,
+    pub stage: StageName,
+    pub job: String,
+    /// Status, result and error, as the service has told them.
+    pub content: Value,
 }
 
 /// Lease of a service.

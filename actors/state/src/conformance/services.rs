@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::ServiceStore;
-use parkhang_core::domain::{Fence, ServiceJob, ServiceRecord, TaskId, WorkerId};
+use parkhang_core::domain::{Fence, ServiceJob, ServiceMessage, ServiceRecord, TaskId, WorkerId};
 
 /// A store and its services, which are the same.
 #[derive(Debug)]
@@ -18,6 +18,7 @@ pub async fn suite(make: impl AsyncFn() -> Both) {
     a_stage_counts_its_own_tries(make().await).await;
     the_last_word_about_a_service_stands(make().await).await;
     what_is_heard_of_a_job_is_noted(make().await).await;
+    messages_are_kept_once_until_they_are_dropped(make().await).await;
 }
 
 fn holder() -> WorkerId {
@@ -152,6 +153,38 @@ async fn what_is_heard_of_a_job_is_noted(both: Both) {
         ..second
     };
     assert_eq!((known(0).await, known(1).await), (vec![first], vec![second]));
+}
+
+/// Rows: 233.
+async fn messages_are_kept_once_until_they_are_dropped(both: Both) {
+    let Both { store, services } = &both;
+    let (_, tasks) = job_with(store, &["I1", "I2"]).await;
+    let message = |task: TaskId, status: &str| ServiceMessage {
+        task,
+        stage: stage("detect"),
+        job: "a".to_owned(),
+        content: serde_json::json!({ "status": status, "result": { "text": "hello" } }),
+    };
+    let first = message(tasks[0].id, "running");
+    let second = message(tasks[0].id, "completed");
+    let third = message(tasks[1].id, "completed");
+    for kept in [
+        &first,
+        &second,
+        &first,
+        &third,
+        &message(TaskId(9_999), "completed"),
+    ] {
+        services.keep_message(kept).await.unwrap();
+    }
+    let kept = async |after, limit| services.kept_messages(after, limit).await.unwrap();
+    let numbered = kept(0, 9).await;
+    let messages: Vec<&ServiceMessage> = numbered.iter().map(|(_, message)| message).collect();
+    assert_eq!(messages, [&first, &second, &third]);
+    assert_eq!(kept(numbered[0].0, 1).await, numbered[1..2]);
+    services.drop_message(numbered[0].0).await.unwrap();
+    services.drop_message(numbered[0].0).await.unwrap();
+    assert_eq!(kept(0, 9).await, numbered[1..]);
 }
 
 async fn the_last_word_about_a_service_stands(both: Both) {

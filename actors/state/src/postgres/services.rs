@@ -4,15 +4,16 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
+use serde_json::Value;
 use sqlx::postgres::PgRow;
 use sqlx::types::Json;
 use sqlx::{FromRow, Row};
 
-use super::rows::{TaskRow, stage_name, storable_text, task_columns};
+use super::rows::{TaskRow, stage_name, storable, storable_text, task_columns};
 use super::{PostgresStore, leadership};
 use crate::{ServiceStore, StateError};
 use parkhang_core::domain::{
-    Attempt, Fence, Generation, ServiceJob, ServiceLease, ServiceRecord, TaskId, WorkerId,
+    Attempt, Fence, Generation, ServiceJob, ServiceLease, ServiceMessage, ServiceRecord, TaskId, WorkerId,
 };
 
 /// Leases of a service, by the partial index `tasks_of_services`.
@@ -135,6 +136,54 @@ impl ServiceStore for PostgresStore {
         .bind(at)
         .execute(&self.pool)
         .await?;
+        Ok(())
+    }
+
+    async fn keep_message(&self, message: &ServiceMessage) -> Result<(), StateError> {
+        // The task may have been deleted a moment ago, and its messages with it.
+        sqlx::query(
+            "insert into service_messages (task_id, stage, job, content)
+             select id, $2, $3, $4 from tasks where id = $1 for key share
+             on conflict do nothing",
+        )
+        .bind(message.task.0)
+        .bind(message.stage.as_str())
+        .bind(storable_text(&message.job))
+        .bind(Json(storable(&message.content)))
+        .execute(&self.pool)
+        .await?;
+        Ok(())
+    }
+
+    async fn kept_messages(
+        &self,
+        after: i64,
+        limit: usize,
+    ) -> Result<Vec<(i64, ServiceMessage)>, StateError> {
+        let rows = sqlx::query(
+            "select id, task_id, stage, job, content from service_messages where id > $1 order by id limit $2",
+        )
+        .bind(after)
+        .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+        .fetch_all(&self.pool)
+        .await?;
+        let messages = rows.iter().map(|row| {
+            let message = ServiceMessage {
+                task: TaskId(row.try_get("task_id")?),
+                stage: stage_name(row, "stage")?,
+                job: row.try_get("job")?,
+                content: row.try_get::<Json<Value>, _>("content")?.0,
+            };
+            Ok((row.try_get("id")?, message))
+        });
+        Ok(messages.collect::<sqlx::Result<_>>()?)
+    }
+
+    async fn drop_message(&self, number: i64) -> Result<(), StateError> {
+        sqlx::query("delete from service_messages where id = $1")
+            .bind(number)
+            .execute(&self.pool)
+            .await?;
         Ok(())
     }
 
