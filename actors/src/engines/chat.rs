@@ -72,8 +72,7 @@ impl ChatEngine {
     }
 
     async fn ask(&self, body: &Value, usage: &mut Usage) -> Result<Value, Failure> {
-        let answer = self.pace.ask(|| self.client.complete(body)).await;
-        let answer = answer.map_err(Failure::Service)?;
+        let answer = self.pace.ask(|| self.client.complete(body)).await?;
         let tokens = tokens(&answer);
         *usage = usage.plus(Usage {
             input_tokens: tokens.input,

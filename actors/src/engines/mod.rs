@@ -50,7 +50,7 @@ pub struct EngineSettings {
     pub max_body: usize,
     /// Requests under way at once.
     pub in_flight: usize,
-    /// Wait before a request is tried again, which doubles with each try.
+    /// Pause after a failure of the service, which doubles with each one in a row.
     pub backoff: Duration,
     pub prices: Prices,
     pub reading: Reading,
@@ -146,7 +146,7 @@ impl Engine {
             ..
         } = settings;
         let digest = reading.digest();
-        let pace = Pace::new(settings.in_flight, settings.backoff);
+        let pace = Pace::new(&name, settings.in_flight, settings.backoff);
         let protocol = match reading {
             Reading::Vision(reading) => {
                 let client = VisionClient::new(&url, credential, bounds, transport)?;

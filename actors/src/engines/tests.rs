@@ -169,7 +169,7 @@ async fn a_service_that_is_busy_is_waited_for_and_one_that_stays_so_is_away() {
         .read(&picture("a"), &mut Usage::default())
         .await
         .unwrap_err();
-    assert_eq!((away(error), server.asked().len()), (ErrorCategory::Network, 5));
+    assert_eq!((away(error), server.asked().len()), (ErrorCategory::Service, 5));
     let shut = Scripted::saying([(401, String::new())]).await;
     let error = chat(&shut)
         .read(&picture("a"), &mut Usage::default())

@@ -39,12 +39,12 @@ pub(super) const SERVICE_SPENT: Gauge<1> = Gauge::new(
 pub(super) const SERVICE_SUBMITS: Counter<1> = Counter::new(
     "parkhang_service_submits_total",
     &["service"],
-    "Jobs that a service has taken, for tasks or for rows of tables",
+    "Jobs that a service has taken, for tasks or for rows of tables, and requests for pages that it has answered",
 );
 pub(super) const SERVICE_ERRORS: Counter<2> = Counter::new(
     "parkhang_service_errors_total",
     &["service", "category"],
-    "Failures of submits, and of jobs of tasks, by category: access, answer, busy, connection, dns, failed, lost, refused, request, server or timeout",
+    "Failures of submits, of requests for pages and of jobs of tasks, by category: access, answer, busy, connection, dns, failed, lost, refused, request, server or timeout",
 );
 pub(super) const ENTITY_ROWS: Gauge<3> = Gauge::new(
     "parkhang_entity_rows",
@@ -174,6 +174,11 @@ pub(super) const STORAGE_OUTAGES: Counter<1> = Counter::new(
     "parkhang_storage_outages_total",
     &["stage"],
     "Stages that wait, with no try counted, as the storage was unavailable: an alarm",
+);
+pub(super) const SERVICE_OUTAGES: Counter<1> = Counter::new(
+    "parkhang_service_outages_total",
+    &["stage"],
+    "Stages that wait, with no try counted, as a service that reads their pages was away",
 );
 pub(super) const NODE_OUTAGES: Counter<1> = Counter::new(
     "parkhang_node_outages_total",
@@ -345,6 +350,7 @@ pub fn definitions() -> impl Iterator<Item = Definition> {
         ADVANCE_SECONDS.definition(),
         LEASES_LOST.definition(),
         STORAGE_OUTAGES.definition(),
+        SERVICE_OUTAGES.definition(),
         NODE_OUTAGES.definition(),
         JOBS_SETTLED.definition(),
         MIRROR_BATCH.definition(),

@@ -1,8 +1,11 @@
 //! Lines that a language model corrects after they were read.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use parkhang_store::artifact::{ArtifactLayout, OcrResultRow};
 use parkhang_test_support::Wait;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::http_service::{Service, completion};
 use crate::nodes::{JOB, Node, Site};
@@ -12,7 +15,7 @@ use crate::support::{finish, rows};
 fn correcting() -> Service {
     Service::by(|asked| {
         if asked.body.is_null() {
-            return (404, serde_json::Value::Null);
+            return (404, Value::Null);
         }
         let lines = asked.body["messages"][1]["content"].as_str().unwrap();
         let corrected = |line: &str| match line.split_once('\t') {
@@ -155,4 +158,44 @@ fn lines_are_corrected_by_a_service_within_bounds_and_exported_so() {
     finish(site.command_of(&export)).exits(0);
     let text = std::fs::read_to_string(text.join("text/W1-I0.txt")).unwrap();
     assert!(text.starts_with(&cleaned[0].text), "{text}");
+}
+
+/// Rows: 84, 235.
+#[test]
+fn a_volume_waits_for_a_service_that_is_away_and_says_so() {
+    let is_away = Arc::new(AtomicBool::new(true));
+    let away = is_away.clone();
+    let service = Service::by(move |asked| match (away.load(Ordering::Relaxed), &asked.body) {
+        (true, _) => (503, json!({"error": "restarting"})),
+        (false, Value::Null) => (404, Value::Null),
+        (false, body) => {
+            let lines = body["messages"][1]["content"].as_str().unwrap();
+            (200, completion(lines))
+        }
+    });
+    let site = site(&service, 1);
+    let (_orchestrator, _worker) = start(&site);
+    make_job(&site, &[]);
+    let why = || {
+        finish(site.command(["tasks", "why", JOB, "W1-I0", "--json"]))
+            .exits(0)
+            .json()
+    };
+    let why =
+        Wait::until("the volume waits for the service").sees(why, |why| why["blocker"] == "service_paused");
+    let reason = why["reason"].as_str().unwrap();
+    assert!(
+        reason.starts_with("cleaner, which does clean, is left alone and tried again ")
+            && reason.contains("waiting for service cleaner: HTTP 503"),
+        "{reason}"
+    );
+    let shown = finish(site.command(["tasks", "show", JOB, "W1-I0", "--json"]))
+        .exits(0)
+        .json();
+    assert_eq!(
+        (&shown["category"], &shown["attempts"]),
+        (&json!("service"), &json!(0))
+    );
+    is_away.store(false, Ordering::Relaxed);
+    finish(site.command(["job", "status", JOB, "--wait"])).exits(0);
 }

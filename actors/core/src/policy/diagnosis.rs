@@ -5,11 +5,13 @@
 //! Where work goes through queues, a task comes to a worker by its [`Message`], and what placement would do with it is no reason.
 
 mod message;
+mod service;
 
 use std::collections::BTreeSet;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
+use self::service::{reader_away, service_paused};
 use super::placement::{FreeSlots, Held, place};
 use super::poison::is_suspect;
 use super::spending::paused_for;
@@ -257,6 +259,9 @@ pub fn of_task(task: &Task, job: &Job, cluster: &ClusterFacts, message: Option<&
     }
     if let Some(until) = task.not_before.filter(|due| *due > cluster.now) {
         let error = task.last_error.clone();
+        if let Some(reason) = reader_away(job, stage, until, error.as_ref()) {
+            return reason;
+        }
         return Reason::BackingOff {
             stage: stage.clone(),
             until,
@@ -417,19 +422,6 @@ fn mixed_models(stage: &StageName, models: &NamedModels, cluster: &ClusterFacts)
 fn names<'a>(models: impl Iterator<Item = &'a String>) -> Vec<String> {
     let names: BTreeSet<&String> = models.collect();
     names.into_iter().cloned().collect()
-}
-
-fn service_paused(stage: &StageName, cluster: &ClusterFacts) -> Option<Reason> {
-    let mut of_services = cluster.pools_of(stage).filter_map(|pool| pool.worker.service());
-    let service = of_services.next()?;
-    let record = cluster.services.iter().find(|record| record.name == service)?;
-    let until = record.paused_until.filter(|until| *until > cluster.now)?;
-    Some(Reason::ServicePaused {
-        stage: stage.clone(),
-        service: service.to_owned(),
-        until,
-        error: record.error.clone(),
-    })
 }
 
 fn limit_reached(job: &Job, stage: &StageName, cluster: &ClusterFacts) -> Option<Reason> {

@@ -13,6 +13,7 @@
 pub mod alarm;
 pub mod autoscale;
 pub mod batch_size;
+pub mod breaker;
 pub mod budget;
 pub mod claim;
 pub mod diagnosis;
