@@ -168,8 +168,8 @@ impl PageStage for Clean {
         let (volume, name) = (run.volume(), page.name.as_str());
         let engine = corrector.engine();
         let service = engine.model().name.as_str();
+        at_step(PageStep::Asking);
         off_the_clock(run.may_spend(service)).await?;
-        at_step(PageStep::Inferring);
         let mut usage = Usage::default();
         let answer = off_the_clock(corrector.correct(&numbered(&texts), &mut usage)).await;
         off_the_clock(

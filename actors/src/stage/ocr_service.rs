@@ -95,16 +95,20 @@ impl Ocr {
             Some(answer) => answer,
             None => {
                 let service = engine.model().name.as_str();
+                at_step(PageStep::Asking);
                 off_the_clock(run.may_spend(service)).await?;
-                at_step(PageStep::Inferring);
                 let mut usage = Usage::default();
                 let answer = off_the_clock(engine.read(&picture, &mut usage)).await;
                 let charge = run
                     .context
                     .account
                     .charge(service, usage, engine.prices(), &run.halt);
-                let (kept, ()) =
-                    tokio::join!(keep(run, &key, request, engine, &answer), off_the_clock(charge));
+                let kept = async {
+                    let kept = keep(run, &key, request, engine, &answer).await;
+                    at_step(PageStep::Asking);
+                    kept
+                };
+                let (kept, ()) = tokio::join!(kept, off_the_clock(charge));
                 kept?;
                 answer.map_err(|error| failed(run, error))?
             }
