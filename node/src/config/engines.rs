@@ -6,8 +6,8 @@ use parkhang_actors::engines::{ChatReading, EngineSettings, Reading, VisionReadi
 use parkhang_answers::chat::Sampling;
 use parkhang_answers::picture_size::PictureBounds;
 use parkhang_answers::vision::{Feature, REQUEST};
-use parkhang_service::{Credential, check_url};
-use secrecy::SecretString;
+use parkhang_service::{Credential, check_url, is_account};
+use secrecy::{ExposeSecret, SecretString};
 
 use super::entities::{ConfiguredService, ServiceKind};
 
@@ -48,9 +48,12 @@ impl ConfiguredService {
         Some(EngineSettings {
             name: name.to_owned(),
             url: self.place().to_owned(),
-            credential: token.map(match takes_key {
-                true => Credential::GoogleKey,
-                false => Credential::Bearer,
+            credential: token.map(|token| match (self.kind, takes_key) {
+                (ServiceKind::GoogleVision, _) if is_account(token.expose_secret()) => {
+                    Credential::GoogleAccount(token)
+                }
+                (_, true) => Credential::GoogleKey(token),
+                (_, false) => Credential::Bearer(token),
             }),
             timeout: self.timeout,
             max_body: self.max_body(),
