@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
@@ -48,12 +49,16 @@ def served():
     settings = {
         "PARKHANG_SERVICE__LLM__URL": f"http://127.0.0.1:{server.server_port}",
         "PARKHANG_SERVICE__LLM__COST": "0.25",
+        # One submit after the other, so that the second one finds the budget used up.
+        "PARKHANG_SERVICE__LLM__RATE": "1",
         "PARKHANG_COSTS__CURRENCY": "EUR",
         "PARKHANG_STAGE__PROOFREAD__SERVICE": "llm",
         "PARKHANG_STAGE__PROOFREAD__POLL_INTERVAL": "500ms",
         "PARKHANG_PIPELINE__CLEANED__STAGES": "proofread",
     }
     with Cluster(settings) as cluster:
+        # The budget has no room for the second one.
+        shutil.copytree(cluster.scans / SAMPLE, cluster.scans / "W2-I1")
         cluster.run("job", "create", JOB, "--pipeline", "cleaned", "--budget", "0.25")
         yield cluster
     server.shutdown()

@@ -34,6 +34,9 @@ struct Inner {
     totals: Mutex<BTreeMap<String, (Usage, Amount)>>,
     /// Use that the state knows of. Held while it is told, so that pages which end together are told of at once.
     recorded: tokio::sync::Mutex<BTreeMap<String, Usage>>,
+    /// True once the state has told whether the budget is used up,
+    is_known: AtomicBool,
+    /// and whether it is.
     is_used_up: AtomicBool,
 }
 
@@ -53,14 +56,23 @@ impl Account {
             fence,
             totals: Mutex::default(),
             recorded: tokio::sync::Mutex::default(),
+            is_known: AtomicBool::new(false),
             is_used_up: AtomicBool::new(false),
         }))
     }
 
-    /// Returns whether the job may spend something at a service now. The state is asked before the first expense; later ones tell.
+    /// Returns whether the job may spend something at a service now. The state is asked before the first expense, and behind the last one
+    /// that the budget had room for; it pauses the job then. Others tell by themselves.
     pub(crate) async fn admits(&self, service: &str, halt: &CancellationToken) -> bool {
-        self.tell(service, halt).await;
-        self.0.recorder.is_some() && !self.0.is_used_up.load(Ordering::Relaxed)
+        if self.0.recorder.is_none() {
+            return false;
+        }
+        let is_first = !self.0.is_known.load(Ordering::Relaxed);
+        if is_first || self.0.is_used_up.load(Ordering::Relaxed) {
+            let nothing = self.expense(service, Usage::default(), Amount::ZERO);
+            self.record(&nothing, halt).await;
+        }
+        !self.0.is_used_up.load(Ordering::Relaxed)
     }
 
     /// Adds to what was spent at a service, and waits until the state knows it, or the run is to stop.
@@ -81,31 +93,42 @@ impl Account {
     }
 
     async fn tell(&self, service: &str, halt: &CancellationToken) {
-        let Some(recorder) = &self.0.recorder else { return };
         let mut recorded = self.0.recorded.lock().await;
-        loop {
-            let (usage, cost) = self.totals().get(service).copied().unwrap_or_default();
-            if recorded.get(service) == Some(&usage) {
-                return;
-            }
-            let expense = Expense {
-                fence: self.0.fence.clone(),
-                service: service.to_owned(),
-                usage,
-                cost,
-            };
-            match recorder.record_expense(&expense).await {
-                SpendReply::Unrecorded => {
-                    // Without the state nobody knows whether more may be spent.
-                    tokio::select! {
-                        () = sleep(RECORD_AGAIN) => continue,
-                        () = halt.cancelled() => return,
-                    }
-                }
-                SpendReply::UsedUp => self.0.is_used_up.store(true, Ordering::Relaxed),
-                SpendReply::Recorded => {}
-            }
+        let (usage, cost) = self.totals().get(service).copied().unwrap_or_default();
+        // Others may have told of it together with their own.
+        let is_new = recorded.get(service) != Some(&usage);
+        if is_new && self.record(&self.expense(service, usage, cost), halt).await {
             recorded.insert(service.to_owned(), usage);
+        }
+    }
+
+    fn expense(&self, service: &str, usage: Usage, cost: Amount) -> Expense {
+        Expense {
+            fence: self.0.fence.clone(),
+            service: service.to_owned(),
+            usage,
+            cost,
+        }
+    }
+
+    /// Sends an expense until the state has it; returns false if the run is to stop first.
+    async fn record(&self, expense: &Expense, halt: &CancellationToken) -> bool {
+        let Some(recorder) = &self.0.recorder else {
+            return false;
+        };
+        loop {
+            let reply = recorder.record_expense(expense).await;
+            if reply != SpendReply::Unrecorded {
+                let is_used_up = reply == SpendReply::UsedUp;
+                self.0.is_used_up.store(is_used_up, Ordering::Relaxed);
+                self.0.is_known.store(true, Ordering::Relaxed);
+                return true;
+            }
+            // Without the state nobody knows whether more may be spent.
+            tokio::select! {
+                () = sleep(RECORD_AGAIN) => {}
+                () = halt.cancelled() => return false,
+            }
         }
     }
 
@@ -143,8 +166,10 @@ mod tests {
                 expense.cost,
                 "0.1".parse::<Amount>().unwrap().times(expense.usage.calls, 1)
             );
-            self.told.lock().unwrap().push(expense.usage.calls);
-            match expense.usage.calls < self.budget {
+            let mut told = self.told.lock().unwrap();
+            told.push(expense.usage.calls);
+            let most = told.iter().max().copied().unwrap_or_default();
+            match most < self.budget {
                 true => SpendReply::Recorded,
                 false => SpendReply::UsedUp,
             }

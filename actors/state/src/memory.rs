@@ -36,7 +36,6 @@ use parkhang_core::domain::{
 use parkhang_core::policy::autoscale::StageBacklog;
 use parkhang_core::policy::job_action::{self, JobAction};
 use parkhang_core::policy::rerun::Rerun;
-use parkhang_core::policy::spending::is_used_up;
 use parkhang_core::policy::transition::{is_finished, is_terminal};
 
 /// [`StateStore`] in memory, which lives as long as the value: for tests and the simulation. One lock makes every method a
@@ -348,18 +347,7 @@ impl StateStore for MemoryStore {
     }
 
     async fn spend(&self, expense: &Expense) -> Result<bool, StateError> {
-        let mut tables = self.tables();
-        let Some(job) = tables.tasks.get(&expense.fence.task).map(|task| task.job_id) else {
-            return Ok(false);
-        };
-        tables.spending.write(job, expense);
-        let (budget, status) = tables.job(job).map(|job| (job.config.budget, job.status))?;
-        let spent = Spending::total(&tables.spending.of(Some(job)));
-        let is_used_up = is_used_up(budget, spent);
-        if is_used_up && status == JobStatus::Running {
-            tables.set_status(job, JobStatus::Paused)?;
-        }
-        Ok(!is_used_up)
+        self.tables().spend(expense)
     }
 
     async fn spending(&self, job: Option<JobId>) -> Result<Vec<Spending>, StateError> {

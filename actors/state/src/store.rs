@@ -172,7 +172,8 @@ pub trait StateStore: Send + Sync + fmt::Debug {
     ) -> Result<Vec<LeaseStatus>, StateError>;
 
     /// Writes what was spent under a lease so far, whether the lease is in force or over: the larger of what was written before and of
-    /// this stands. A running job whose budget is used up is paused. Returns whether the job may spend more.
+    /// this stands. Returns whether the job may spend more. An expense of nothing asks for somebody who would spend something: a running job
+    /// whose budget is used up is paused then, and not sooner, as it may have come to its end.
     async fn spend(&self, expense: &Expense) -> Result<bool, StateError>;
 
     /// Returns what one job, or each of all jobs, has spent, by job and service.

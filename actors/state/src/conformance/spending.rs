@@ -7,7 +7,7 @@ use parkhang_core::domain::{Adjustment, Amount, Expense, Fence, JobId, JobStatus
 
 pub(super) async fn suite(make: &impl AsyncFn() -> Store) {
     what_is_spent_counts_once_however_often_it_is_written(make().await).await;
-    a_job_is_paused_once_its_budget_is_used_up(make().await).await;
+    a_job_that_would_spend_more_than_its_budget_is_paused(make().await).await;
     many_writers_at_once_spend_no_more_than_they_have_in_hand(make().await).await;
 }
 
@@ -78,12 +78,15 @@ async fn what_is_spent_counts_once_however_often_it_is_written(store: Store) {
     assert!(!store.spend(&gone).await.unwrap(), "there is no such task");
 }
 
-async fn a_job_is_paused_once_its_budget_is_used_up(store: Store) {
+async fn a_job_that_would_spend_more_than_its_budget_is_paused(store: Store) {
     let (job, tasks) = job_with_budget(&store, &["I1"], "0.5").await;
     let status = async || store.job_by_id(job.id).await.unwrap().unwrap().status;
     assert!(store.spend(&expense(tasks[0].id, 1, 4)).await.unwrap());
     assert_eq!(status().await, JobStatus::Running);
     assert!(!store.spend(&expense(tasks[0].id, 1, 6)).await.unwrap());
+    assert_eq!(status().await, JobStatus::Running, "it may want nothing more");
+    let nothing = expense(tasks[0].id, 2, 0);
+    assert!(!store.spend(&nothing).await.unwrap());
     assert_eq!(status().await, JobStatus::Paused);
     assert_eq!(store.spending(None).await.unwrap(), [spending(job.id, 6)]);
 
@@ -93,14 +96,10 @@ async fn a_job_is_paused_once_its_budget_is_used_up(store: Store) {
         .act_on_job(job.id, parkhang_core::policy::job_action::JobAction::Resume)
         .await
         .unwrap();
-    let nothing = expense(tasks[0].id, 2, 0);
     assert!(store.spend(&nothing).await.unwrap());
     let lower = Adjustment::new(["budget=0.6"]).unwrap();
     store.adjust_job(job.id, &lower).await.unwrap();
-    assert!(
-        !store.spend(&nothing).await.unwrap(),
-        "also where nothing is added"
-    );
+    assert!(!store.spend(&nothing).await.unwrap());
     assert_eq!(status().await, JobStatus::Paused);
 }
 
@@ -122,6 +121,7 @@ async fn many_writers_at_once_spend_no_more_than_they_have_in_hand(store: Store)
     // The budget is for twenty calls; each writer has one in hand.
     assert!((20..20 + tasks.len() as u64).contains(&calls), "{calls}");
     assert_eq!(store.spending(None).await.unwrap(), [spending(job.id, calls)]);
+    assert!(!store.spend(&expense(tasks[0].id, 2, 0)).await.unwrap());
     let paused = store.job_by_id(job.id).await.unwrap().unwrap();
     assert_eq!(paused.status, JobStatus::Paused);
 }

@@ -2,7 +2,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use parkhang_core::domain::{Expense, Fence, JobId, Spending};
+use parkhang_core::domain::{Expense, Fence, JobId, JobStatus, Spending, Usage};
+use parkhang_core::policy::spending::is_used_up;
+
+use super::tables::Tables;
+use crate::StateError;
 
 /// Latest expense of each lease at each service, with its job.
 #[derive(Debug, Default)]
@@ -33,5 +37,22 @@ impl Expenses {
             sum.cost = sum.cost.plus(expense.cost);
         }
         sums.into_values().collect()
+    }
+}
+
+impl Tables {
+    pub(super) fn spend(&mut self, expense: &Expense) -> Result<bool, StateError> {
+        let Some(id) = self.tasks.get(&expense.fence.task).map(|task| task.job_id) else {
+            return Ok(false);
+        };
+        self.spending.write(id, expense);
+        let job = self.job(id)?;
+        let (budget, is_running) = (job.config.budget, job.status == JobStatus::Running);
+        let is_used_up = is_used_up(budget, Spending::total(&self.spending.of(Some(id))));
+        let asks = expense.usage == Usage::default();
+        if is_used_up && asks && is_running {
+            self.set_status(id, JobStatus::Paused)?;
+        }
+        Ok(!is_used_up)
     }
 }

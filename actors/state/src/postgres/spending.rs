@@ -8,7 +8,7 @@ use crate::StateError;
 use parkhang_core::domain::{Amount, Expense, JobId, JobStatus, Spending, Usage};
 use parkhang_core::policy::spending::is_used_up;
 
-/// Writes an expense, and pauses its job if the budget is used up; see [`StateStore::spend`](crate::StateStore::spend).
+/// Writes an expense, or pauses a job that would spend more than its budget; see [`StateStore::spend`](crate::StateStore::spend).
 pub(super) async fn spend(pool: &PgPool, expense: &Expense) -> Result<bool, StateError> {
     let task = expense.fence.task.0;
     let job: Option<i64> = sqlx::query_scalar("select job_id from tasks where id = $1")
@@ -18,7 +18,8 @@ pub(super) async fn spend(pool: &PgPool, expense: &Expense) -> Result<bool, Stat
     let Some(id) = job.map(JobId) else {
         return Ok(false);
     };
-    if expense.usage != Usage::default() {
+    let asks = expense.usage == Usage::default();
+    if !asks {
         write(pool, expense).await?;
     }
     // After the write, so that of two writers at once the later one sees both.
@@ -29,7 +30,7 @@ pub(super) async fn spend(pool: &PgPool, expense: &Expense) -> Result<bool, Stat
     if !is_used_up(job.config.budget, spent) {
         return Ok(true);
     }
-    if job.status == JobStatus::Running {
+    if asks && job.status == JobStatus::Running {
         pause(pool, id).await?;
     }
     Ok(false)
