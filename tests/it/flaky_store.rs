@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use parkhang_core::domain::{
-    Adjustment, Fence, Generation, Job, JobId, JobKey, LeaseStatus, NewJob, NodeRecord, ScalingRecord,
-    StageName, StageRun, Task, TaskCount, TaskId, VolumeId, VolumeResults, WorkerId,
+    Adjustment, Expense, Fence, Generation, Job, JobId, JobKey, LeaseStatus, NewJob, NodeRecord,
+    ScalingRecord, Spending, StageName, StageRun, Task, TaskCount, TaskId, VolumeId, VolumeResults, WorkerId,
 };
 use parkhang_core::policy::autoscale::StageBacklog;
 use parkhang_core::policy::job_action::JobAction;
@@ -143,6 +143,14 @@ impl StateStore for FlakyStore {
         until: DateTime<Utc>,
     ) -> Result<Vec<LeaseStatus>, StateError> {
         self.inner.renew_leases(fences, until).await
+    }
+
+    async fn spend(&self, expense: &Expense) -> Result<bool, StateError> {
+        self.inner.spend(expense).await
+    }
+
+    async fn spending(&self, job: Option<JobId>) -> Result<Vec<Spending>, StateError> {
+        self.inner.spending(job).await
     }
 
     async fn finish_jobs(&self, now: DateTime<Utc>) -> Result<Vec<Job>, StateError> {

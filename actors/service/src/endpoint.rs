@@ -21,6 +21,8 @@ pub enum Credential {
     Bearer(SecretString),
     /// Key of a project at Google.
     GoogleKey(SecretString),
+    /// Key of a service account at Google, as the JSON of its file, by which tokens are asked for.
+    GoogleAccount(SecretString),
 }
 
 /// Place of a service and the way to speak with it. Clones share its connections.
@@ -42,7 +44,7 @@ impl Endpoint {
         check_url(url)?;
         Ok(Self {
             url: url.to_owned(),
-            credential: credential.as_ref().map(header).transpose()?,
+            credential: credential.as_ref().map(header).transpose()?.flatten(),
             bounds,
             transport,
         })
@@ -53,6 +55,12 @@ impl Endpoint {
         let mut endpoint = self.clone();
         endpoint.bounds.body = endpoint.bounds.body.saturating_mul(times.max(1));
         endpoint
+    }
+
+    /// The same place, with another token for each request.
+    pub(crate) fn authorized(mut self, header: HeaderValue) -> Self {
+        self.credential = Some((AUTHORIZATION, header));
+        self
     }
 
     pub(crate) fn request(
@@ -103,13 +111,15 @@ impl Endpoint {
     }
 }
 
-fn header(credential: &Credential) -> Result<(HeaderName, HeaderValue), InvalidService> {
+/// Header of a credential that is one by itself.
+fn header(credential: &Credential) -> Result<Option<(HeaderName, HeaderValue)>, InvalidService> {
     let (name, text) = match credential {
         Credential::Bearer(token) => (AUTHORIZATION, format!("Bearer {}", token.expose_secret())),
         Credential::GoogleKey(key) => (GOOGLE_KEY, key.expose_secret().to_owned()),
+        Credential::GoogleAccount(_) => return Ok(None),
     };
     let mut value = HeaderValue::from_str(&text).map_err(|_| InvalidService::Token)?;
     // Kept out of every text about the request.
     value.set_sensitive(true);
-    Ok((name, value))
+    Ok(Some((name, value)))
 }

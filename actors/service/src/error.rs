@@ -54,6 +54,23 @@ impl ServiceError {
         }
     }
 
+    /// Category of the error, one of few words.
+    pub const fn category(&self) -> &'static str {
+        match self {
+            Self::Dns { .. } => "dns",
+            Self::Refused { .. } => "refused",
+            Self::Timeout { .. } => "timeout",
+            Self::Broken { .. } => "connection",
+            Self::Status { status, .. } => match status {
+                401 | 403 => "access",
+                408 | 425 | 429 => "busy",
+                500.. => "server",
+                _ => "request",
+            },
+            Self::NoContent | Self::TooLarge { .. } | Self::Malformed(_) => "answer",
+        }
+    }
+
     /// True if the next request will most likely fail too, whatever it asks for: the service is away, overloaded, or shuts us out.
     pub fn is_of_the_service(&self) -> bool {
         match self {
@@ -111,5 +128,9 @@ mod tests {
         );
         assert_eq!(hard[0].to_string(), "ENOTFOUND: DNS lookup failed for db.example");
         assert_eq!(status(404).to_string(), "HTTP 404");
+        assert_eq!(
+            [429, 503, 403, 404].map(|number| status(number).category()),
+            ["busy", "server", "access", "request"]
+        );
     }
 }

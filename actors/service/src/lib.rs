@@ -7,6 +7,7 @@
 //!
 //! The crate knows HTTP, and neither tasks nor tables: who remembers a job, and what its end means, is a matter of its callers.
 
+mod account;
 mod answer;
 mod chat;
 mod client;
@@ -22,6 +23,7 @@ pub mod webhook;
 #[cfg(test)]
 mod testing;
 
+pub use account::is_account;
 pub use answer::JobLook;
 pub use chat::ChatClient;
 pub use client::{JobService, JobsClient};

@@ -62,6 +62,8 @@ pub enum InvalidService {
     JobPath(String),
     #[error("{0:?} is no path: it begins with a slash")]
     Path(String),
+    #[error("the token is no key of a service account: {0}")]
+    Account(String),
     #[error("the token has characters that no header may have")]
     Token,
     #[error("no client for HTTPS can be made: {0}")]

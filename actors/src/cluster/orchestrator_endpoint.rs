@@ -8,7 +8,7 @@ use crate::orchestrator::OrchestratorHandle;
 use crate::supervisor::ControlPlane;
 use crate::wire::{
     EndpointInfo, EndpointRole, Envelope, Fault, Handshake, Heartbeat, HeartbeatReply, Kind, NodeNotice,
-    NodePhase, Notice, NoticeReply, Report, Unusable,
+    NodePhase, Notice, NoticeReply, Report, Spend, Unusable,
 };
 use parkhang_core::domain::{Epoch, ReportReply};
 
@@ -38,6 +38,10 @@ impl Answer for OrchestratorEndpoint {
             Kind::Report => {
                 let report = request::<Report>(envelope)?;
                 seal(&self.report(report).await?)
+            }
+            Kind::Spend => {
+                let spend = request::<Spend>(envelope)?;
+                seal(&self.orchestrator.spend(&spend.into()).await)
             }
             Kind::NodeNotice => {
                 self.note(request(envelope)?)?;

@@ -17,14 +17,16 @@ use super::endpoint::{
 use super::endpoint_discovery::{EndpointDiscovery, EndpointDiscoveryArguments, EndpointEvent};
 use super::name::NodeName;
 use super::stage_endpoint::{LatestEpoch, StageEndpoint};
+use crate::stage::ExpenseRecorder;
 use crate::supervisor::{ControlPlane, IdempotentExecutor, NodeControl, PoolHandle};
 use crate::telemetry::{HeartbeatAnswered, HeartbeatUnanswered, resident_bytes};
 use crate::wire::{
     EndpointRole, Heartbeat, NodeAbout, NodeNotice, NodePhase, Notice, PoolAbout, Report, ReportedOutcome,
+    Spend,
 };
 use parkhang_core::domain::{
-    Epoch, ErrorCategory, LeaseRenewal, LeaseReport, RenewalReply, ReportReply, StageError, StageVerdict,
-    WorkerId,
+    Epoch, ErrorCategory, Expense, LeaseRenewal, LeaseReport, RenewalReply, ReportReply, SpendReply,
+    StageError, StageVerdict, WorkerId,
 };
 
 /// Multiple of the call timeout for a report, which waits for a commit, and for as long as the database is away.
@@ -243,6 +245,25 @@ impl ControlPlane for RemoteOrchestrator {
             }
         }
         answer
+    }
+}
+
+#[async_trait]
+impl ExpenseRecorder for RemoteOrchestrator {
+    async fn record_expense(&self, expense: &Expense) -> SpendReply {
+        let Some(leader) = self.leader() else {
+            return SpendReply::Unrecorded;
+        };
+        let limit = CALLS_PER_HEARTBEAT * self.call_timeout;
+        match ask(&leader.endpoint, &Spend::from(expense), limit).await {
+            Ok(reply) => reply,
+            Err(AskError::NoAnswer) => SpendReply::Unrecorded,
+            Err(AskError::Misunderstood(error)) => {
+                // An orchestrator of an earlier release counts no costs, and would refuse it each time.
+                warn!(task = %expense.fence.task, %error, "an expense is not counted");
+                SpendReply::Recorded
+            }
+        }
     }
 }
 

@@ -1,8 +1,9 @@
 //! Language models that see a page.
 
 use bytes::Bytes;
-use parkhang_answers::chat::{ChatAnswer, Sampling, page_body, text_body};
+use parkhang_answers::chat::{ChatAnswer, Sampling, page_body, text_body, tokens};
 use parkhang_answers::clean::INSTRUCTION;
+use parkhang_core::domain::Usage;
 use parkhang_service::ChatClient;
 use serde_json::Value;
 
@@ -21,7 +22,7 @@ pub(super) struct ChatEngine {
 }
 
 impl ChatEngine {
-    pub(super) async fn read(&self, png: &Bytes) -> Result<Value, Failure> {
+    pub(super) async fn read(&self, png: &Bytes, usage: &mut Usage) -> Result<Value, Failure> {
         let ChatReading {
             model,
             prompt,
@@ -42,7 +43,7 @@ impl ChatEngine {
                     ..*sampling
                 },
             );
-            let answer = self.ask(&body).await?;
+            let answer = self.ask(&body, usage).await?;
             match ChatAnswer::of(&answer).and_then(|read| read.checked(*most_repetition)) {
                 Ok(_) => return Ok(answer),
                 Err(error) if error.may_differ() && temperatures.peek().is_some() => {}
@@ -52,7 +53,7 @@ impl ChatEngine {
     }
 
     /// Asks for the correction of a text. One that repeats itself is one too, as the text may do so.
-    pub(super) async fn correct(&self, text: &str) -> Result<String, Failure> {
+    pub(super) async fn correct(&self, text: &str, usage: &mut Usage) -> Result<String, Failure> {
         let ChatReading {
             model,
             prompt,
@@ -60,7 +61,9 @@ impl ChatEngine {
             ..
         } = &self.reading;
         let prompt = if prompt.is_empty() { INSTRUCTION } else { prompt };
-        let answer = self.ask(&text_body(model, prompt, text, *sampling)).await?;
+        let answer = self
+            .ask(&text_body(model, prompt, text, *sampling), usage)
+            .await?;
         let read = ChatAnswer::of(&answer).and_then(|read| read.checked(f64::INFINITY));
         match read {
             Ok(read) => Ok(read.text),
@@ -68,8 +71,14 @@ impl ChatEngine {
         }
     }
 
-    async fn ask(&self, body: &Value) -> Result<Value, Failure> {
-        let answer = self.pace.ask(|| self.client.complete(body)).await;
-        answer.map_err(Failure::Service)
+    async fn ask(&self, body: &Value, usage: &mut Usage) -> Result<Value, Failure> {
+        let answer = self.pace.ask(|| self.client.complete(body)).await?;
+        let tokens = tokens(&answer);
+        *usage = usage.plus(Usage {
+            input_tokens: tokens.input,
+            output_tokens: tokens.output,
+            ..Usage::CALL
+        });
+        Ok(answer)
     }
 }

@@ -1,5 +1,7 @@
 //! Failures of engines: of one page, or of the service.
 
+use std::time::Duration;
+
 use parkhang_answers::chat::ChatError;
 use parkhang_answers::vision::VisionError;
 use parkhang_core::domain::ErrorCategory;
@@ -30,6 +32,11 @@ pub enum EngineError {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Failure {
     Service(ServiceError),
+    /// Nothing was sent: the service is left alone for longer than a request waits.
+    LeftAlone {
+        rest: Duration,
+        reason: String,
+    },
     /// Google's error of one image.
     Image(VisionError),
     /// An answer of a language model without the text of the page.
@@ -50,6 +57,11 @@ impl Failure {
                 }
                 page(service, reason, category, None)
             }
+            Self::LeftAlone { rest, reason } => EngineError::Away {
+                service,
+                reason: format!("left alone for {} s more: {reason}", rest.as_secs()),
+                category: ErrorCategory::Service,
+            },
             Self::Image(error) if error.is_about_access() => EngineError::Away {
                 service,
                 reason: error.to_string(),
@@ -59,7 +71,7 @@ impl Failure {
             Self::Image(error) if error.may_pass() => EngineError::Away {
                 service,
                 reason: error.to_string(),
-                category: ErrorCategory::Network,
+                category: ErrorCategory::Service,
             },
             Self::Image(error) => page(service, error.to_string(), ErrorCategory::Input, None),
             Self::Answer(error, answer) => {
@@ -90,6 +102,6 @@ fn category(error: &ServiceError) -> ErrorCategory {
         ServiceError::TooLarge { .. } | ServiceError::NoContent => ErrorCategory::Input,
         // Tried again already.
         ServiceError::Malformed(_) => ErrorCategory::Runtime,
-        _ => ErrorCategory::Network,
+        _ => ErrorCategory::Service,
     }
 }

@@ -23,6 +23,7 @@ use bytes::Bytes;
 use parkhang_answers::chat::{Sampling, served_models, server_version};
 use parkhang_answers::picture_size::PictureBounds;
 use parkhang_answers::vision::Feature;
+use parkhang_core::domain::{Prices, Usage};
 use parkhang_service::{Bounds, ChatClient, Credential, InvalidService, Transport, VisionClient};
 use parkhang_store::artifact::{Digest, ModelRef, ServiceRef};
 use serde_json::{Value, json};
@@ -49,8 +50,9 @@ pub struct EngineSettings {
     pub max_body: usize,
     /// Requests under way at once.
     pub in_flight: usize,
-    /// Wait before a request is tried again, which doubles with each try.
+    /// Pause after a failure of the service, which doubles with each one in a row.
     pub backoff: Duration,
+    pub prices: Prices,
     pub reading: Reading,
 }
 
@@ -113,6 +115,7 @@ pub struct Engine(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     model: ModelRef,
+    prices: Prices,
     protocol: Protocol,
     served: OnceCell<ServiceRef>,
 }
@@ -139,10 +142,11 @@ impl Engine {
             url,
             credential,
             reading,
+            prices,
             ..
         } = settings;
         let digest = reading.digest();
-        let pace = Pace::new(settings.in_flight, settings.backoff);
+        let pace = Pace::new(&name, settings.in_flight, settings.backoff);
         let protocol = match reading {
             Reading::Vision(reading) => {
                 let client = VisionClient::new(&url, credential, bounds, transport)?;
@@ -156,6 +160,7 @@ impl Engine {
         };
         Ok(Self(Arc::new(Inner {
             model: ModelRef { name, digest },
+            prices,
             protocol,
             served: OnceCell::new(),
         })))
@@ -164,6 +169,10 @@ impl Engine {
     /// The engine under the name of its service, with a digest of all that decides about its readings.
     pub fn model(&self) -> &ModelRef {
         &self.0.model
+    }
+
+    pub fn prices(&self) -> &Prices {
+        &self.0.prices
     }
 
     /// True if its answers have places of their own for lines.
@@ -183,15 +192,16 @@ impl Engine {
         }
     }
 
-    /// Asks for the text of a picture, and waits for the answer.
+    /// Asks for the text of a picture, and waits for the answer. `usage` grows by what the service counts, also for answers that are no
+    /// text of the page.
     ///
     /// # Errors
     ///
     /// [`EngineError`] if there is none.
-    pub async fn read(&self, picture: &Bytes) -> Result<Value, EngineError> {
+    pub async fn read(&self, picture: &Bytes, usage: &mut Usage) -> Result<Value, EngineError> {
         let read = match &self.0.protocol {
-            Protocol::Vision(engine) => engine.read(picture).await,
-            Protocol::Chat(engine) => engine.read(picture).await,
+            Protocol::Vision(engine) => engine.read(picture, usage).await,
+            Protocol::Chat(engine) => engine.read(picture, usage).await,
         };
         read.map_err(|failure| failure.of(self.0.model.name.clone()))
     }
@@ -273,13 +283,13 @@ impl Corrector {
         self.chat.reading.most_change
     }
 
-    /// Asks for the correction of a text, and waits for it.
+    /// Asks for the correction of a text, and waits for it; `usage` grows by what the service counts.
     ///
     /// # Errors
     ///
     /// [`EngineError`] if there is none.
-    pub async fn correct(&self, text: &str) -> Result<String, EngineError> {
-        let corrected = self.chat.correct(text).await;
+    pub async fn correct(&self, text: &str, usage: &mut Usage) -> Result<String, EngineError> {
+        let corrected = self.chat.correct(text, usage).await;
         corrected.map_err(|failure| failure.of(self.engine.model().name.clone()))
     }
 }

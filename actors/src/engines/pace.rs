@@ -1,95 +1,126 @@
-//! Pace of the requests to one service: so many at once, and none while it asks to be left alone.
+//! Pace of the requests to one service: so many at once, none while it is left alone, and one alone while it is in doubt.
 
 use std::time::Duration;
 
 use parkhang_core::domain::FailureKind;
+use parkhang_core::policy::breaker::Breaker;
 use parkhang_service::ServiceError;
-use tokio::sync::{Semaphore, SemaphorePermit, watch};
-use tokio::time::{Instant, sleep_until};
+use tokio::sync::{Mutex, MutexGuard, Semaphore, SemaphorePermit};
+use tokio::time::sleep;
+
+use super::error::Failure;
+use crate::services::ServiceHealth;
 
 /// Tries of a request, with the first one.
 const TRIES: u32 = 5;
-/// Longest wait that is waited for here; a service that asks for more counts as away.
+/// Longest pause that is waited for here; a service that is left alone for longer counts as away.
 const LONGEST: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 pub(super) struct Pace {
     permits: Semaphore,
-    /// Time before which nothing is sent.
-    until: watch::Sender<Instant>,
+    /// Held by the one request that is sent while the service is in doubt.
+    probe: Mutex<()>,
+    health: ServiceHealth,
     backoff: Duration,
 }
 
+/// Right to send a request.
+#[derive(Debug)]
+pub(super) struct Turn<'a> {
+    _permit: Option<SemaphorePermit<'a>>,
+    _probe: Option<MutexGuard<'a, ()>>,
+}
+
 impl Pace {
-    pub(super) fn new(in_flight: usize, backoff: Duration) -> Self {
+    pub(super) fn new(service: &str, in_flight: usize, backoff: Duration) -> Self {
         Self {
             permits: Semaphore::new(in_flight.clamp(1, Semaphore::MAX_PERMITS)),
-            until: watch::Sender::new(Instant::now()),
+            probe: Mutex::const_new(()),
+            health: ServiceHealth::with_breaker(service, None, Breaker::new(backoff)),
             backoff,
         }
     }
 
     /// Waits for the right to send a request.
-    pub(super) async fn turn(&self) -> Option<SemaphorePermit<'_>> {
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::LeftAlone`] if that takes too long.
+    pub(super) async fn turn(&self) -> Result<Turn<'_>, Failure> {
         // It is never closed.
         let permit = self.permits.acquire().await.ok();
+        let mut probe = None;
         loop {
-            let until = *self.until.borrow();
-            if until <= Instant::now() {
-                return permit;
+            let rest = self.health.pause();
+            if rest > LONGEST {
+                let reason = self.health.error().unwrap_or_default();
+                return Err(Failure::LeftAlone { rest, reason });
             }
-            sleep_until(until).await;
+            if !rest.is_zero() {
+                // Others may have their turn first, and find out.
+                probe = None;
+                sleep(rest).await;
+            } else if !self.health.is_in_doubt() || probe.is_some() {
+                return Ok(Turn {
+                    _permit: permit,
+                    _probe: probe.filter(|_| self.health.is_in_doubt()),
+                });
+            } else {
+                probe = Some(self.probe.lock().await);
+            }
         }
     }
 
     /// Sends a request until it has an answer, or no other try is of use.
-    pub(super) async fn ask<T, F>(&self, mut request: impl FnMut() -> F) -> Result<T, ServiceError>
+    pub(super) async fn ask<T, F>(&self, mut request: impl FnMut() -> F) -> Result<T, Failure>
     where
         F: Future<Output = Result<T, ServiceError>>,
     {
         let mut tries = 0;
         loop {
             let answer = {
-                let _turn = self.turn().await;
-                request().await
+                let _turn = self.turn().await?;
+                let answer = request().await;
+                match &answer {
+                    Ok(_) => {
+                        self.health.count_submit();
+                        self.health.succeeded();
+                    }
+                    Err(error) => {
+                        self.health.count_error(error.category());
+                        self.health.failed(error);
+                    }
+                }
+                answer
             };
             let error = match answer {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
             tries += 1;
-            match wait_before_next(&error, tries, self.backoff) {
-                Some(wait) => self.pause(wait),
-                None => return Err(error),
+            if error.kind() != FailureKind::Retriable || tries >= TRIES {
+                return Err(Failure::Service(error));
+            }
+            // The service is not left alone for an answer that makes no sense.
+            if !error.is_of_the_service() {
+                sleep(doubled(self.backoff, tries)).await;
             }
         }
     }
 
-    /// Wait after an error of one page within an answer; `None` after the last try.
-    pub(super) fn wait_for_page(&self, tries: u32) -> Option<Duration> {
-        (tries < TRIES).then(|| doubled(self.backoff, tries))
-    }
-
-    /// Sends nothing for this time.
-    pub(super) fn pause(&self, wait: Duration) {
-        let end = Instant::now() + wait;
-        self.until.send_if_modified(|until| {
-            let is_later = end > *until;
-            if is_later {
-                *until = end;
-            }
-            is_later
+    /// Notes an error of one page within an answer, which is of the service. Returns false after the last try.
+    pub(super) fn may_ask_again(&self, reason: &str, tries: u32) -> bool {
+        if tries >= TRIES {
+            return false;
+        }
+        self.health.failed(&ServiceError::Status {
+            status: 503,
+            retry_after: None,
+            message: reason.to_owned(),
         });
+        true
     }
-}
-
-/// Wait before a request is tried again that has failed so many times; `None` where that is of no use.
-fn wait_before_next(error: &ServiceError, tries: u32, backoff: Duration) -> Option<Duration> {
-    if error.kind() != FailureKind::Retriable || tries >= TRIES {
-        return None;
-    }
-    let wait = error.retry_after().unwrap_or_else(|| doubled(backoff, tries));
-    (wait <= LONGEST).then_some(wait)
 }
 
 fn doubled(backoff: Duration, tries: u32) -> Duration {
@@ -100,6 +131,11 @@ fn doubled(backoff: Duration, tries: u32) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
+    use futures::future::join_all;
+    use tokio::time::Instant;
+
     use super::*;
 
     fn busy(retry_after: Option<u64>) -> ServiceError {
@@ -111,28 +147,51 @@ mod tests {
     }
 
     /// Rows: 235.
-    #[test]
-    fn the_wait_is_that_of_the_service_or_doubles() {
-        let second = Duration::from_secs(1);
-        let wait = |error: &ServiceError, tries| wait_before_next(error, tries, second);
-        assert_eq!(wait(&busy(Some(7)), 1), Some(7 * second));
-        assert_eq!(wait(&busy(None), 1), Some(second));
-        assert_eq!(wait(&busy(None), 3), Some(4 * second));
-        assert_eq!(wait(&busy(None), TRIES), None);
-        assert_eq!(wait(&busy(Some(3600)), 1), None, "so long it counts as away");
-        assert_eq!(wait(&ServiceError::NoContent, 1), None);
+    #[tokio::test(start_paused = true)]
+    async fn a_service_is_waited_for_as_long_as_it_asks_and_not_for_ever() {
+        let pace = Pace::new("vision", 4, Duration::from_secs(1));
+        let started = Instant::now();
+        let mut answers = vec![Ok(()), Err(busy(Some(9))), Err(busy(Some(7)))];
+        let asked = pace.ask(|| std::future::ready(answers.pop().unwrap())).await;
+        assert_eq!((asked, started.elapsed()), (Ok(()), Duration::from_secs(16)));
+
+        let mut tries = 0;
+        let asked = pace.ask(|| {
+            tries += 1;
+            std::future::ready(Err::<(), _>(busy(None)))
+        });
+        assert_eq!(asked.await, Err(Failure::Service(busy(None))));
+        assert_eq!(tries, TRIES);
+
+        let hour = pace.ask(|| std::future::ready(Err::<(), _>(busy(Some(3600)))));
+        assert!(matches!(hour.await, Err(Failure::LeftAlone { .. })));
+        let started = Instant::now();
+        let left_alone = pace.ask(|| std::future::ready(Ok(()))).await;
+        assert!(
+            matches!(&left_alone, Err(Failure::LeftAlone { rest, reason })
+                if *rest == Duration::from_secs(300) && reason == "HTTP 429"),
+            "{left_alone:?}"
+        );
+        assert!(started.elapsed().is_zero(), "it is not even asked");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nothing_is_sent_while_the_service_asks_to_be_left_alone() {
-        let pace = Pace::new(4, Duration::from_secs(1));
-        let started = Instant::now();
-        let mut answers = vec![Ok(()), Err(busy(None)), Err(busy(Some(9)))];
-        let asked = pace.ask(|| std::future::ready(answers.pop().unwrap())).await;
-        assert_eq!((asked, started.elapsed()), (Ok(()), Duration::from_secs(11)));
-        pace.pause(Duration::from_secs(5));
-        pace.pause(Duration::from_secs(2));
-        pace.turn().await;
-        assert_eq!(started.elapsed(), Duration::from_secs(16));
+    async fn one_request_alone_finds_out_whether_a_service_is_back() {
+        let pace = Pace::new("vision", 10, Duration::from_secs(1));
+        pace.health.failed(&busy(None));
+        let (at_once, most, is_back) = (Cell::new(0), Cell::new(0), Cell::new(false));
+        let request = || async {
+            at_once.set(at_once.get() + 1);
+            if !is_back.get() {
+                most.set(most.get().max(at_once.get()));
+            }
+            sleep(Duration::from_millis(10)).await;
+            at_once.set(at_once.get() - 1);
+            is_back.set(true);
+            Ok(())
+        };
+        let asked = join_all((0..10).map(|_| pace.ask(request))).await;
+        assert_eq!(most.get(), 1);
+        assert!(asked.iter().all(Result::is_ok), "{asked:?}");
     }
 }

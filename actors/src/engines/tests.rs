@@ -16,6 +16,7 @@ fn settings(url: &str, reading: Reading) -> EngineSettings {
         max_body: 100_000,
         in_flight: 1,
         backoff: Duration::from_millis(1),
+        prices: Prices::default(),
         reading,
     }
 }
@@ -49,8 +50,17 @@ fn completion(text: &str, finish: &str) -> Said {
     let body = json!({
         "id": "chatcmpl-1", "object": "chat.completion", "model": "qwen",
         "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": finish}],
+        "usage": {"prompt_tokens": 1500, "completion_tokens": 7, "total_tokens": 1507},
     });
     (200, body.to_string())
+}
+
+async fn read_page(engine: &Engine, page: &Bytes) -> Result<Value, EngineError> {
+    let mut usage = Usage::default();
+    let read = engine.read(page, &mut usage).await;
+    // Images with an error are not charged for.
+    assert_eq!(usage.calls, u64::from(read.is_ok()));
+    read
 }
 
 fn picture(name: &str) -> Bytes {
@@ -66,7 +76,13 @@ async fn a_page_that_repeats_itself_is_asked_for_again_warmer() {
     ])
     .await;
     let engine = chat(&server);
-    let answer = engine.read(&picture("a")).await.unwrap();
+    let mut usage = Usage::default();
+    let answer = engine.read(&picture("a"), &mut usage).await.unwrap();
+    // Both answers are paid for.
+    assert_eq!(
+        (usage.calls, usage.input_tokens, usage.output_tokens),
+        (2, 3000, 14)
+    );
     assert_eq!(engine.text(&answer), Ok(PageText::Plain("བོད།".to_owned())));
     let temperatures: Vec<f64> = server
         .asked()
@@ -76,7 +92,10 @@ async fn a_page_that_repeats_itself_is_asked_for_again_warmer() {
     assert_eq!(temperatures, [0.0, 0.4]);
 
     let looping = Scripted::saying([completion(&"ན་མོ་".repeat(100), "length")]).await;
-    let error = chat(&looping).read(&picture("a")).await.unwrap_err();
+    let error = chat(&looping)
+        .read(&picture("a"), &mut Usage::default())
+        .await
+        .unwrap_err();
     assert_eq!(looping.asked().len(), 3);
     let EngineError::Page {
         category,
@@ -98,7 +117,10 @@ async fn a_page_that_repeats_itself_is_asked_for_again_warmer() {
 #[tokio::test]
 async fn a_refusal_is_asked_for_once_and_its_text_is_kept() {
     let server = Scripted::saying([completion("I'm sorry, I cannot transcribe this image.", "stop")]).await;
-    let error = chat(&server).read(&picture("a")).await.unwrap_err();
+    let error = chat(&server)
+        .read(&picture("a"), &mut Usage::default())
+        .await
+        .unwrap_err();
     assert_eq!(server.asked().len(), 1);
     let shown = "service reader: the model refused: I'm sorry, I cannot transcribe this image.";
     assert_eq!(error.to_string(), shown);
@@ -113,14 +135,17 @@ async fn a_text_is_corrected_by_the_instruction_of_the_service_or_ours() {
     ])
     .await;
     let corrector = chat(&server).corrector().unwrap();
-    assert_eq!(corrector.correct("1\tབོད").await.unwrap(), "1\tབོད།");
+    assert_eq!(
+        corrector.correct("1\tབོད", &mut Usage::default()).await.unwrap(),
+        "1\tབོད།"
+    );
     let messages = &server.asked()[0]["messages"];
     assert_eq!(
         messages[0],
         json!({"role": "system", "content": parkhang_answers::clean::INSTRUCTION})
     );
     assert_eq!(messages[1]["content"], "1\tབོད");
-    assert!(corrector.correct("1\tབོད").await.is_err());
+    assert!(corrector.correct("1\tབོད", &mut Usage::default()).await.is_err());
     assert!(vision(&server).corrector().is_none());
 }
 
@@ -130,21 +155,33 @@ async fn a_service_that_is_busy_is_waited_for_and_one_that_stays_so_is_away() {
     let busy = || (429, "{\"error\": {\"message\": \"slow down\"}}".to_owned());
     let broken = || (200, "{\"choices\": [".to_owned());
     let server = Scripted::saying([busy(), (503, String::new()), broken(), completion("ཀ", "stop")]).await;
-    chat(&server).read(&picture("a")).await.unwrap();
+    chat(&server)
+        .read(&picture("a"), &mut Usage::default())
+        .await
+        .unwrap();
     assert_eq!(server.asked().len(), 4);
     let away = |error: EngineError| match error {
         EngineError::Away { category, .. } => category,
         other => panic!("{other:?}"),
     };
     let server = Scripted::saying([busy()]).await;
-    let error = chat(&server).read(&picture("a")).await.unwrap_err();
-    assert_eq!((away(error), server.asked().len()), (ErrorCategory::Network, 5));
+    let error = chat(&server)
+        .read(&picture("a"), &mut Usage::default())
+        .await
+        .unwrap_err();
+    assert_eq!((away(error), server.asked().len()), (ErrorCategory::Service, 5));
     let shut = Scripted::saying([(401, String::new())]).await;
-    let error = chat(&shut).read(&picture("a")).await.unwrap_err();
+    let error = chat(&shut)
+        .read(&picture("a"), &mut Usage::default())
+        .await
+        .unwrap_err();
     assert_eq!((away(error), shut.asked().len()), (ErrorCategory::Config, 1));
     let too_long =
         Scripted::saying([(400, "{\"error\": \"the picture has too many tokens\"}".to_owned())]).await;
-    let error = chat(&too_long).read(&picture("a")).await.unwrap_err();
+    let error = chat(&too_long)
+        .read(&picture("a"), &mut Usage::default())
+        .await
+        .unwrap_err();
     assert!(
         matches!(
             error,
@@ -210,7 +247,7 @@ async fn pages_share_a_request_and_one_that_failed_is_asked_for_alone() {
     .await;
     let engine = vision(&server);
     let pages: Vec<Bytes> = ["one", "bad", "lost", "two"].into_iter().map(picture).collect();
-    let read = join_all(pages.iter().map(|page| engine.read(page))).await;
+    let read = join_all(pages.iter().map(|page| read_page(&engine, page))).await;
     assert!(read[0].is_ok() && read[2].is_ok() && read[3].is_ok(), "{read:?}");
     let error = read[1].clone().unwrap_err().to_string();
     assert_eq!(error, "service reader: error 3 of Google Vision: Bad image data.");
@@ -247,7 +284,7 @@ async fn a_request_that_one_page_spoils_is_not_the_end_of_the_others() {
     .await;
     let engine = vision(&server);
     let pages: Vec<Bytes> = ["one", "bad", "two"].into_iter().map(picture).collect();
-    let read = join_all(pages.iter().map(|page| engine.read(page))).await;
+    let read = join_all(pages.iter().map(|page| read_page(&engine, page))).await;
     assert!(read[0].is_ok() && read[2].is_ok(), "{read:?}");
     assert!(
         matches!(

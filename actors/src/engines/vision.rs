@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use bytes::Bytes;
 use parkhang_answers::batches::{BatchLimits, batches};
 use parkhang_answers::vision::{Feature, REQUEST, annotate_body, encoded_size, responses};
+use parkhang_core::domain::Usage;
 use parkhang_service::{ServiceError, VisionClient};
 use serde_json::Value;
 use tokio::sync::oneshot;
@@ -46,27 +46,30 @@ impl VisionEngine {
     }
 
     /// Asks for the text of a page: first with others, then alone where that came to nothing.
-    pub(super) async fn read(self: &Arc<Self>, picture: &Bytes) -> Result<Value, Failure> {
+    pub(super) async fn read(self: &Arc<Self>, picture: &Bytes, usage: &mut Usage) -> Result<Value, Failure> {
         let mut answer = self.with_others(picture).await;
         let mut tries = 1;
         loop {
             let failure = match answer {
-                Ok(answer) => return Ok(answer),
+                Ok(answer) => {
+                    // Images with an error are not charged for.
+                    *usage = usage.plus(Usage::CALL);
+                    return Ok(answer);
+                }
                 Err(failure) => failure,
             };
-            let wait = match &failure {
-                Some(Failure::Image(error)) if error.may_pass() => self.pace.wait_for_page(tries),
-                // Another page may have made it so, or whoever sent the request was stopped.
-                Some(Failure::Service(error)) if !error.is_of_the_service() => {
-                    (tries == 1).then_some(Duration::ZERO)
+            let is_over = match &failure {
+                Some(Failure::Image(error)) if error.may_pass() => {
+                    !self.pace.may_ask_again(&error.to_string(), tries)
                 }
-                None => Some(Duration::ZERO),
-                Some(_) => None,
+                // Another page may have made it so.
+                Some(Failure::Service(error)) => error.is_of_the_service() || tries > 1,
+                Some(_) => true,
+                // Whoever sent the request was stopped.
+                None => false,
             };
-            match (wait, failure) {
-                (Some(wait), _) => self.pace.pause(wait),
-                (None, Some(failure)) => return Err(failure),
-                (None, None) => {}
+            if let Some(failure) = failure.filter(|_| is_over) {
+                return Err(failure);
             }
             tries += 1;
             answer = self.alone(picture).await.map_err(Some);
@@ -88,18 +91,19 @@ impl VisionEngine {
 
     /// Sends the pages that wait when a request may be sent.
     async fn send_next(self: Arc<Self>) {
-        let batch = {
-            let _turn = self.pace.turn().await;
-            self.take()
+        let (batch, left_alone) = {
+            let turn = self.pace.turn().await;
+            (self.take(), turn.err())
         };
         if batch.is_empty() {
             return;
         }
         let pictures: Vec<Bytes> = batch.iter().map(|page| page.picture.clone()).collect();
-        let answers = match self.pace.ask(|| self.ask(&pictures)).await {
-            Ok(answers) => answers,
-            Err(error) => vec![Err(Failure::Service(error)); batch.len()],
+        let answers = match left_alone {
+            Some(failure) => Err(failure),
+            None => self.pace.ask(|| self.ask(&pictures)).await,
         };
+        let answers = answers.unwrap_or_else(|failure| vec![Err(failure); batch.len()]);
         for (page, answer) in batch.into_iter().zip(answers) {
             // The page may have been given up.
             let _ = page.answer.send(answer);
@@ -124,8 +128,7 @@ impl VisionEngine {
 
     async fn alone(&self, picture: &Bytes) -> Result<Value, Failure> {
         let pictures = [picture.clone()];
-        let answer = self.pace.ask(|| self.ask(&pictures)).await;
-        let answers = answer.map_err(Failure::Service)?;
+        let answers = self.pace.ask(|| self.ask(&pictures)).await?;
         let none = || Err(Failure::Service(ServiceError::NoContent));
         answers.into_iter().next().unwrap_or_else(none)
     }

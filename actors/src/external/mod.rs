@@ -9,6 +9,7 @@
 //! lease that the job was submitted for, or nothing.
 
 mod context;
+mod inbox;
 mod polled;
 mod pool;
 mod result;
@@ -19,8 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use parkhang_core::domain::{Fence, StageLimits, StageName, TaskId, WorkerId, WorkerRecord};
-use parkhang_core::policy::service::{Hearing, hearing};
+use parkhang_core::domain::{Amount, Fence, StageLimits, StageName, WorkerId, WorkerRecord};
 use parkhang_state::{ServiceStore, StateError, StateStore};
 use parkhang_store::storage::ArtifactStore;
 use tokio::sync::{Semaphore, mpsc, watch};
@@ -29,6 +29,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, warn};
 
+use self::inbox::{Subject, subject, told};
 use self::polled::PolledLeases;
 use self::pool::ServicePool;
 use self::submit::Request;
@@ -38,8 +39,14 @@ use crate::services::{
 };
 use crate::stage::StageTable;
 
+pub use self::inbox::MessageInbox;
+
 /// Pause before a report is sent again that could not be recorded.
 const REPORT_AGAIN: Duration = Duration::from_secs(1);
+/// Messages that are read at once.
+const MESSAGES: usize = 100;
+/// Interval at which the counts of a service are recorded.
+const TELL_COUNTS: Duration = Duration::from_secs(5);
 /// Submits to one service at the same time.
 const SUBMITS: usize = 8;
 
@@ -49,6 +56,8 @@ pub struct ExternalStage {
     pub name: StageName,
     pub limits: StageLimits,
     pub service: StageService,
+    /// Price of one submit.
+    pub price: Amount,
 }
 
 /// Surroundings of external stages.
@@ -238,7 +247,7 @@ impl ExternalStages {
         let mut told = None;
         loop {
             // Before the health itself, so that a change in between is told twice and not missed.
-            let changes = shared.health.changes();
+            let changes = (shared.health.changes(), shared.health.counts());
             if told != Some(changes) {
                 let record = shared.health.record((self.site.now)());
                 match self.site.services.record_service(&record).await {
@@ -249,7 +258,33 @@ impl ExternalStages {
             // Whatever changed meanwhile is seen by the next turn, as its announcement stays.
             sleep(shared.health.pause()).await;
             self.orchestrator.wake();
-            shared.health.changed().await;
+            // Counts are told now and then.
+            let _ = timeout(TELL_COUNTS, shared.health.changed()).await;
+        }
+    }
+
+    /// Carries out the messages that other orchestrators have kept. One that cannot be carried out now stays for the next time.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError`] if they cannot be read.
+    pub async fn take_messages(&self) -> Result<(), StateError> {
+        let services = &self.site.services;
+        let mut last = 0;
+        loop {
+            let kept = services.kept_messages(last, MESSAGES).await?;
+            for (number, message) in &kept {
+                match self.hear(&told(message)).await {
+                    Ok(_) => services.drop_message(*number).await?,
+                    Err(error) => {
+                        warn!(%error, job = message.job, "a message of a service is carried out later")
+                    }
+                }
+                last = *number;
+            }
+            if kept.len() < MESSAGES {
+                return Ok(());
+            }
         }
     }
 
@@ -273,28 +308,20 @@ impl ExternalStages {
 #[async_trait]
 impl JobListener for ExternalStages {
     async fn hear(&self, message: &JobMessage) -> Result<Heard, StateError> {
-        let (Some(served), Ok(id)) = (self.served_stage(&message.stage), message.id.parse()) else {
+        let Some(served) = self.served_stage(&message.stage) else {
             return Ok(Heard::UnknownJob);
         };
         self.known().await?;
-        let (stage, job) = (&served.stage.name, message.job.as_str());
-        for _ in 0..LOOKS_AHEAD {
-            let Some(task) = self.site.store.task(TaskId(id)).await? else {
-                return Ok(Heard::UnknownJob);
-            };
-            let jobs = self.site.services.service_jobs(task.id).await?;
-            match hearing(&task, &jobs, stage, job) {
-                Hearing::Current(fence) => {
-                    self.record_look(served, &fence, job, message.look()).await?;
-                    return Ok(Heard::Processed);
-                }
-                Hearing::Past => return Ok(Heard::Processed),
-                // The service was faster than its own answer to the submit, or than the transaction that records it.
-                Hearing::Awaited => sleep(LOOK_AHEAD).await,
-                Hearing::Unknown => return Ok(Heard::UnknownJob),
+        let (store, services) = (&*self.site.store, &*self.site.services);
+        match subject(store, services, &served.stage.name, message).await? {
+            Subject::Current(fence) => {
+                services.note_message(&fence, (self.site.now)()).await?;
+                self.record_look(served, &fence, &message.job, message.look())
+                    .await?;
+                Ok(Heard::Processed)
             }
+            Subject::Past => Ok(Heard::Processed),
+            Subject::Unknown => Ok(Heard::UnknownJob),
         }
-        // The poller will hear of it, if it is a job of this task.
-        Ok(Heard::UnknownJob)
     }
 }

@@ -67,6 +67,11 @@ impl PolledJobs for PolledLeases<'_> {
         self.stages.record_look(self.served, fence, id, look).await
     }
 
+    async fn note_looks(&self, leases: &[Fence]) -> Result<(), StateError> {
+        let site = &self.stages.site;
+        site.services.note_polls(leases, (site.now)()).await
+    }
+
     fn unanswered(&self, error: &StateError) {
         warn!(stage = %self.served.stage.name, %error, "the leases of a service cannot be read now");
     }

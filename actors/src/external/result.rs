@@ -38,8 +38,14 @@ impl ExternalStages {
                 // The lease is over.
                 None => return Ok(()),
             },
-            JobLook::Failed(failure) => StageVerdict::Failed(failed(fence, &failure)),
-            JobLook::Lost => StageVerdict::Failed(failed(fence, &lost_job())),
+            JobLook::Failed(failure) => {
+                served.shared.health.count_error("failed");
+                StageVerdict::Failed(failed(fence, &failure))
+            }
+            JobLook::Lost => {
+                served.shared.health.count_error("lost");
+                StageVerdict::Failed(failed(fence, &lost_job()))
+            }
         };
         self.report(fence, verdict).await
     }

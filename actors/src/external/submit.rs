@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use parkhang_core::domain::{FailureKind, Fence, ServiceJob, StageVerdict};
+use parkhang_core::domain::{Expense, FailureKind, Fence, ServiceJob, StageVerdict, Usage};
 use parkhang_service::JobFailure;
 use parkhang_state::StateError;
 use tokio::time::sleep;
@@ -42,6 +42,16 @@ impl ServedStage {
             is_resumed,
         };
         self.requests.send(Request::Submit(submission)).is_ok()
+    }
+
+    /// Expense of a lease, which has one submit however often that is transmitted.
+    fn expense(&self, fence: &Fence, usage: Usage) -> Expense {
+        Expense {
+            fence: fence.clone(),
+            service: self.stage.service.name.clone(),
+            usage,
+            cost: self.stage.price.times(usage.calls, 1),
+        }
     }
 }
 
@@ -109,7 +119,7 @@ impl ExternalStages {
         let (fence, is_resumed) = (&submission.fence, submission.is_resumed);
         let written = match self.send(&submission).await {
             Ok(Submitted::Job(job)) => {
-                self.record(fence, job).await;
+                self.record(&submission.served, fence, job).await;
                 Ok(())
             }
             // It may have the job already: under another key it would do the work twice.
@@ -166,6 +176,11 @@ impl ExternalStages {
             return Ok(Submitted::Nothing);
         };
         let runs = store.stage_runs(task.id).await?;
+        // What may have been submitted before may be paid for already, and goes on.
+        let nothing = served.expense(fence, Usage::default());
+        if !is_resumed && !store.spend(&nothing).await? {
+            return Ok(Submitted::Nothing);
+        }
         let body = match service.body(&context(&self.site, &job, &task, fence, &runs)) {
             Ok(body) => body,
             Err(failure) => return Ok(Submitted::Failed(failure)),
@@ -177,15 +192,17 @@ impl ExternalStages {
     }
 
     /// Writes the job of a lease, and tries again for a while. Without it the work is submitted again, under the same key.
-    async fn record(&self, fence: &Fence, job: String) {
-        let job = ServiceJob {
-            fence: fence.clone(),
-            job,
-            submitted_at: (self.site.now)(),
-        };
+    async fn record(&self, served: &ServedStage, fence: &Fence, job: String) {
+        let job = ServiceJob::new(fence.clone(), job, (self.site.now)());
         let mut pause = FIRST_WRITE_PAUSE;
         for _ in 0..WRITES {
-            match self.site.services.record_service_job(&job).await {
+            // First, as a job that is recorded is not submitted again.
+            let spent = self.site.store.spend(&served.expense(fence, Usage::CALL)).await;
+            let recorded = match spent {
+                Ok(_) => self.site.services.record_service_job(&job).await,
+                Err(error) => Err(error),
+            };
+            match recorded {
                 Ok(true) => return,
                 Ok(false) => {
                     debug!(task = %fence.task, job = job.job, "the lease ended while its work was submitted");

@@ -7,11 +7,13 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use ractor::{Actor, ActorRef};
 use tokio::sync::watch;
+use tracing::warn;
 
 use super::actor::{Orchestrator, OrchestratorMsg};
 use super::executor::Executor;
 use parkhang_core::domain::{
-    ActorRecord, Fence, JobId, JobStatus, LeaseReport, LeaseStatus, ReportReply, StageName, WorkerId,
+    ActorRecord, Expense, Fence, JobId, JobStatus, LeaseReport, LeaseStatus, ReportReply, SpendReply,
+    StageName, WorkerId,
 };
 use parkhang_state::{StateError, StateStore};
 use parkhang_store::storage::ArtifactStore;
@@ -135,6 +137,11 @@ impl OrchestratorHandle {
         }
     }
 
+    /// Writes what was spent under a lease so far. Not a matter of the actor: whoever leads, the money is spent.
+    pub(crate) async fn spend(&self, expense: &Expense) -> SpendReply {
+        spend_in(&*self.store, expense).await
+    }
+
     /// Assigns nothing more and asks the pools to stop at their next checkpoint.
     pub fn drain(&self) {
         self.send(OrchestratorMsg::Drain);
@@ -216,5 +223,17 @@ impl OrchestratorHandle {
     /// Sends a message. That fails only when the orchestrator has stopped; its leases then expire.
     fn send(&self, message: OrchestratorMsg) {
         let _ = self.actor.cast(message);
+    }
+}
+
+/// Writes an expense in a store.
+pub(crate) async fn spend_in(store: &dyn StateStore, expense: &Expense) -> SpendReply {
+    match store.spend(expense).await {
+        Ok(true) => SpendReply::Recorded,
+        Ok(false) => SpendReply::UsedUp,
+        Err(error) => {
+            warn!(task = %expense.fence.task, %error, "cannot record an expense now");
+            SpendReply::Unrecorded
+        }
     }
 }

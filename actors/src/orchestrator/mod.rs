@@ -31,6 +31,7 @@ mod unserved;
 pub use committer::MAX_BATCH;
 pub use committer::{GroupCommitter, GroupCommitterGone};
 pub use executor::{Executor, Unreachable};
+pub(crate) use handle::spend_in;
 pub use handle::{JobEnd, MAX_INTERRUPTIONS, OrchestratorConfig, OrchestratorHandle, WallClock};
 pub use markers::{MarkerError, write_markers};
 pub use plan::{PassLimits, Plan};

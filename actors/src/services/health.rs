@@ -1,16 +1,20 @@
 //! Health of a service, as far as this process has seen, and the rate at which it is given work.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use parkhang_core::domain::ServiceRecord;
-use parkhang_core::policy::service::pause_after;
+use parkhang_core::policy::breaker::Breaker;
+use parkhang_core::policy::service::FIRST_PAUSE;
 use parkhang_service::ServiceError;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
+
+use crate::telemetry::{service_failed, service_took};
 
 /// Most submits to a service in a second.
 pub type Rate = NonZeroU32;
@@ -24,42 +28,52 @@ pub struct ServiceHealth {
     changed: Notify,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
-    /// Failures in a row.
-    failures: u32,
-    /// Time until which the service is left alone.
-    until: Option<Instant>,
+    breaker: Breaker,
+    /// Last failure.
     error: Option<String>,
     /// Number of changes of all these.
     changes: u64,
+    /// Jobs that the service has taken, and failures by category, since it is known.
+    submits: u64,
+    errors: BTreeMap<String, u64>,
     /// Time at which the submit after the last one that was let through has its turn.
     next_turn: Option<Instant>,
 }
 
-impl State {
-    fn is_pause(&self) -> bool {
-        self.until.is_some_and(|until| until > Instant::now())
-    }
-}
-
 impl ServiceHealth {
     pub(crate) fn new(service: &str, rate: Option<Rate>) -> Self {
+        Self::with_breaker(service, rate, Breaker::new(FIRST_PAUSE))
+    }
+
+    pub(crate) fn with_breaker(service: &str, rate: Option<Rate>, breaker: Breaker) -> Self {
         Self {
             service: service.to_owned(),
             rate,
-            state: Mutex::default(),
+            state: Mutex::new(State {
+                breaker,
+                error: None,
+                changes: 0,
+                submits: 0,
+                errors: BTreeMap::new(),
+                next_turn: None,
+            }),
             changed: Notify::new(),
         }
     }
 
     /// Takes over what another process has found out.
     pub(crate) fn restore(&self, record: &ServiceRecord, now: DateTime<Utc>) {
+        {
+            let mut state = self.state();
+            state.submits = state.submits.max(record.submits);
+            state.errors.clone_from(&record.errors);
+        }
         let rest = record.paused_until.and_then(|until| (until - now).to_std().ok());
         if let Some(rest) = rest {
             let mut state = self.state();
-            state.failures = record.failures;
-            state.until = Instant::now().checked_add(rest);
+            state.breaker.restore(record.failures, rest, std_now());
             state.error.clone_from(&record.error);
         }
     }
@@ -69,11 +83,31 @@ impl ServiceHealth {
         let state = self.state();
         ServiceRecord {
             name: self.service.clone(),
-            failures: state.failures,
+            failures: state.breaker.failures(),
             paused_until: (!pause.is_zero()).then(|| now + pause),
             error: state.error.clone(),
+            submits: state.submits,
+            errors: state.errors.clone(),
             told_at: now,
         }
+    }
+
+    /// Counts a job that the service has taken.
+    pub(crate) fn count_submit(&self) {
+        self.state().submits += 1;
+        service_took(&self.service);
+    }
+
+    /// Counts a failure of a category, such as that of a submit or of a job.
+    pub(crate) fn count_error(&self, category: &str) {
+        *self.state().errors.entry(category.to_owned()).or_default() += 1;
+        service_failed(&self.service, category);
+    }
+
+    /// Numbers of submits and of errors so far.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        let state = self.state();
+        (state.submits, state.errors.values().sum())
     }
 
     /// Number of changes of the health so far.
@@ -83,15 +117,17 @@ impl ServiceHealth {
 
     /// Returns the rest of the pause; zero if there is none.
     pub(crate) fn pause(&self) -> Duration {
-        let until = self.state().until;
-        until.map_or(Duration::ZERO, |until| {
-            until.saturating_duration_since(Instant::now())
-        })
+        self.state().breaker.pause(std_now())
     }
 
     /// True after a failure, until something has succeeded.
     pub(crate) fn is_in_doubt(&self) -> bool {
-        self.state().failures > 0
+        self.state().breaker.is_in_doubt()
+    }
+
+    /// Last failure, where the service is in doubt.
+    pub(crate) fn error(&self) -> Option<String> {
+        self.state().error.clone()
     }
 
     /// Number of jobs that the service may be given now, of which it is being given some: one while it is in doubt, so that a service that is
@@ -136,9 +172,9 @@ impl ServiceHealth {
     /// Notes that the service has done what it was asked. A pause stays: the answer may be of a request from before it.
     pub(crate) fn succeeded(&self) {
         let mut state = self.state();
-        if state.failures > 0 && !state.is_pause() {
+        if state.breaker.succeeded(std_now()) {
             info!(service = self.service, "the service does its work again");
-            (state.failures, state.until, state.error) = (0, None, None);
+            state.error = None;
             state.changes += 1;
             self.announce();
         }
@@ -150,24 +186,13 @@ impl ServiceHealth {
             return;
         }
         let mut state = self.state();
-        // Those that were asked together fail together, which is one failure.
-        let is_paused = state.is_pause();
-        if is_paused && error.retry_after().is_none() {
+        let jitter = rand::random_range(-1.0..=1.0);
+        let Some(pause) = state.breaker.failed(error.retry_after(), jitter, std_now()) else {
             return;
-        }
-        if !is_paused {
-            state.failures = state.failures.saturating_add(1);
-        }
-        let pause = pause_after(
-            state.failures,
-            error.retry_after(),
-            rand::random_range(-1.0..=1.0),
-        );
-        let until = Instant::now() + pause;
-        state.until = Some(state.until.map_or(until, |before| before.max(until)));
+        };
         state.error = Some(error.to_string());
         state.changes += 1;
-        let (service, failures) = (&self.service, state.failures);
+        let (service, failures) = (&self.service, state.breaker.failures());
         warn!(service, %error, failures, ?pause, "the service is left alone for a while");
         self.announce();
     }
@@ -176,6 +201,11 @@ impl ServiceHealth {
         // A few plain values cannot be left half changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Time by the clock of the runtime, which tests may stop.
+fn std_now() -> std::time::Instant {
+    Instant::now().into_std()
 }
 
 #[cfg(test)]

@@ -104,9 +104,13 @@ impl StageService {
         match &submitted {
             Ok(_) => {
                 Failpoint::JobSubmitted.pass();
+                health.count_submit();
                 health.succeeded();
             }
-            Err(error) => health.failed(error),
+            Err(error) => {
+                health.count_error(error.category());
+                health.failed(error);
+            }
         }
         submitted
     }

@@ -43,6 +43,11 @@ pub(crate) trait PolledJobs: Sync {
     /// Writes the end of a job, if it has one.
     async fn record_look(&self, id: &str, job: &Self::Job, look: JobLook) -> Result<(), StateError>;
 
+    /// Notes that the service was asked about these jobs.
+    async fn note_looks(&self, _: &[Self::Job]) -> Result<(), StateError> {
+        Ok(())
+    }
+
     /// Notes that the record does not answer.
     fn unanswered(&self, error: &StateError);
 }
@@ -80,6 +85,11 @@ async fn round<B: PolledJobs>(
     let mut after: Option<B::Job> = None;
     loop {
         let page = polled.page(age, after.as_ref(), PAGE).await?;
+        let jobs: Vec<B::Job> = page.jobs.iter().map(|(_, job)| job.clone()).collect();
+        // Before the end of one is written, behind which nobody looks for it.
+        if !jobs.is_empty() {
+            polled.note_looks(&jobs).await?;
+        }
         let asked = page
             .jobs
             .iter()

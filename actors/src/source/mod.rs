@@ -31,7 +31,7 @@ use async_trait::async_trait;
 use chrono::TimeDelta;
 
 use parkhang_core::domain::{
-    Assignment, Fence, LeaseReport, LeaseStatus, ReportReply, StageVerdict, WorkerId,
+    Assignment, Expense, Fence, LeaseReport, LeaseStatus, ReportReply, SpendReply, StageVerdict, WorkerId,
 };
 use parkhang_core::policy::claim::Offer;
 
@@ -99,6 +99,12 @@ pub trait WorkSource: Send + Sync + fmt::Debug {
     ///
     /// When the source does not answer; the report may be repeated.
     async fn complete(&self, report: LeaseReport) -> Result<ReportReply, SourceError>;
+
+    /// Writes what was spent under a lease so far. A source without a database counts no costs, and knows no budgets.
+    async fn spend(&self, expense: &Expense) -> SpendReply {
+        let _ = expense;
+        SpendReply::Recorded
+    }
 
     /// Releases a lease that was not made use of; no try is counted.
     ///

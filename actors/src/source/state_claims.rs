@@ -3,9 +3,10 @@ use std::sync::Arc;
 use super::joined::Joined;
 use super::reports::Reports;
 use super::{Claim, Clock, SourceError, WorkSource};
+use crate::orchestrator::spend_in;
 use async_trait::async_trait;
 use chrono::TimeDelta;
-use parkhang_core::domain::{Assignment, Fence, LeaseReport, LeaseStatus, ReportReply};
+use parkhang_core::domain::{Assignment, Expense, Fence, LeaseReport, LeaseStatus, ReportReply, SpendReply};
 use parkhang_core::policy::claim::Offer;
 use parkhang_core::policy::poison::is_suspect;
 use parkhang_state::{ClaimRequest, StateStore};
@@ -75,5 +76,9 @@ impl WorkSource for StateClaims {
 
     async fn complete(&self, report: LeaseReport) -> Result<ReportReply, SourceError> {
         self.reports.ask(report).await.ok_or(SourceError::ReportEnded)?
+    }
+
+    async fn spend(&self, expense: &Expense) -> SpendReply {
+        spend_in(&*self.store, expense).await
     }
 }

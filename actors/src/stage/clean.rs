@@ -14,7 +14,7 @@ use super::table::{ModelKind, StageDefinition, StageModels};
 use crate::engines::{Corrector, Engine, EngineError};
 use crate::runner::off_the_clock;
 use crate::telemetry::at_step;
-use parkhang_core::domain::{ErrorCategory, Hardware, JobConfig, PageStep, StageError, StageName};
+use parkhang_core::domain::{ErrorCategory, Hardware, JobConfig, PageStep, StageError, StageName, Usage};
 use parkhang_store::artifact::{
     ArtifactRow, ImageName, LineDetectionRow, ModelRef, OcrResultRow, ServiceRef, TableSchema, read_table,
 };
@@ -165,9 +165,20 @@ impl PageStage for Clean {
             return Ok(Vec::new());
         }
         let texts: Vec<&str> = rows.iter().map(|row| row.text.as_str()).collect();
-        at_step(PageStep::Inferring);
         let (volume, name) = (run.volume(), page.name.as_str());
-        let answer = match off_the_clock(corrector.correct(&numbered(&texts))).await {
+        let engine = corrector.engine();
+        let service = engine.model().name.as_str();
+        at_step(PageStep::Asking);
+        off_the_clock(run.may_spend(service)).await?;
+        let mut usage = Usage::default();
+        let answer = off_the_clock(corrector.correct(&numbered(&texts), &mut usage)).await;
+        off_the_clock(
+            run.context
+                .account
+                .charge(service, usage, engine.prices(), &run.halt),
+        )
+        .await;
+        let answer = match answer {
             Ok(answer) => answer,
             Err(error @ EngineError::Page { .. }) => {
                 warn!(%volume, page = name, %error, "the page is not corrected, and stands as it was read");

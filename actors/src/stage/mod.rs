@@ -14,6 +14,7 @@
 //! store or the page was to blame. The stages themselves (`line_detection`, `line_extraction`, `ocr`, `clean`; `page_text`, `page_ocr`, `doctags`) are left with
 //! a plan and the work on one page.
 
+mod account;
 mod checkpoint;
 mod clean;
 mod doctags;
@@ -54,6 +55,7 @@ use parkhang_core::domain::{
     Assignment, ErrorCategory, JobConfig, PageStep, StageError, StageVerdict, Unfit,
 };
 
+pub use account::{Account, ExpenseRecorder};
 pub use info::StageInfo;
 pub use manifests::ManifestFolder;
 pub use pipelines::{
@@ -94,6 +96,8 @@ pub struct StageContext {
     pub drain: CancellationToken,
     /// Board on which the run shows its pages.
     pub progress: RunProgress,
+    /// Account of what the run spends at services.
+    pub account: Account,
 }
 
 /// Logic of a stage that a pipeline can name.

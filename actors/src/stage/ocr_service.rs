@@ -17,7 +17,7 @@ use super::page_stage::{PlannedPage, VolumeRun};
 use crate::engines::{Engine, EngineError, EngineLine, PageText};
 use crate::runner::off_the_clock;
 use crate::telemetry::at_step;
-use parkhang_core::domain::{ErrorCategory, PageStep, StageError, TextEncoding};
+use parkhang_core::domain::{ErrorCategory, PageStep, StageError, TextEncoding, Usage};
 use parkhang_store::artifact::{Digest, KeptAnswer, LineImageRow, OcrResultRow, Segment};
 use parkhang_store::storage::{ArtifactKey, StorageError};
 
@@ -94,9 +94,22 @@ impl Ocr {
         let answer = match kept(run, &key, request).await? {
             Some(answer) => answer,
             None => {
-                at_step(PageStep::Inferring);
-                let answer = off_the_clock(engine.read(&picture)).await;
-                keep(run, &key, request, engine, &answer).await?;
+                let service = engine.model().name.as_str();
+                at_step(PageStep::Asking);
+                off_the_clock(run.may_spend(service)).await?;
+                let mut usage = Usage::default();
+                let answer = off_the_clock(engine.read(&picture, &mut usage)).await;
+                let charge = run
+                    .context
+                    .account
+                    .charge(service, usage, engine.prices(), &run.halt);
+                let kept = async {
+                    let kept = keep(run, &key, request, engine, &answer).await;
+                    at_step(PageStep::Asking);
+                    kept
+                };
+                let (kept, ()) = tokio::join!(kept, off_the_clock(charge));
+                kept?;
                 answer.map_err(|error| failed(run, error))?
             }
         };

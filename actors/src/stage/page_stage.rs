@@ -49,6 +49,8 @@ pub(crate) struct VolumeRun {
     pub service_failure: OnceLock<StageError>,
     /// First failure that showed the node to be out of order.
     pub node_failure: OnceLock<StageError>,
+    /// Set once the job may spend nothing more at services.
+    pub out_of_budget: OnceLock<()>,
     /// Ends the run as a drain does, without being one: nothing more is begun on a node that is out of order.
     pub halt: CancellationToken,
 }
@@ -110,6 +112,21 @@ impl VolumeRun {
         let _ = self.service_failure.set(failure.clone());
         self.halt.cancel();
         failure
+    }
+
+    /// Checks that the job may spend something at a service. Without a budget left the run ends, and no page of it has failed.
+    ///
+    /// # Errors
+    ///
+    /// The error for the page at hand.
+    pub(crate) async fn may_spend(&self, service: &str) -> Result<(), StageError> {
+        if self.context.account.admits(service, &self.halt).await {
+            return Ok(());
+        }
+        let _ = self.out_of_budget.set(());
+        self.halt.cancel();
+        let message = format!("service {service} is not asked: the budget of the job is used up");
+        Err(self.error(ErrorCategory::Config, message))
     }
 
     /// Asks a network. A failure of the device ends the run, and is not charged to a page.

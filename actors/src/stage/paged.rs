@@ -18,7 +18,7 @@ use super::page_events::PageEvents;
 use super::page_stage::{PageStage, PlannedPage, VolumeRun};
 use super::publish::{drop_parts, drop_superseded_parts, note_fingerprint, publish};
 use super::table::StageDefinition;
-use super::{StageContext, StageLogic};
+use super::{Account, StageContext, StageLogic};
 use crate::runner::{
     ItemPreview, ItemWorker, Redo, StageControls, StageOptions, StageOutcome, StagePlan, WorkItem,
     off_the_clock, preview_stage, run_stage,
@@ -94,6 +94,7 @@ impl<S: PageStage> StageLogic for PagedStage<S> {
 /// Context of what is done about a volume outside a run.
 fn beside(assignment: Assignment) -> StageContext {
     StageContext {
+        account: Account::closed(assignment.fence.clone()),
         assignment,
         drain: CancellationToken::new(),
         progress: RunProgress::default(),
@@ -171,6 +172,7 @@ impl<S: PageStage> PagedStage<S> {
             store_failure: OnceLock::new(),
             service_failure: OnceLock::new(),
             node_failure: OnceLock::new(),
+            out_of_budget: OnceLock::new(),
         })
     }
 
@@ -330,6 +332,10 @@ fn bad_ending(run: &VolumeRun, outcome: &StageOutcome) -> Option<BadEnding> {
         && !run.context.drain.is_cancelled()
     {
         return Some(BadEnding::keeping(StageVerdict::Failed(failure.clone())));
+    }
+    // Released uncharged: the job is paused, and the pages wait for its budget to be raised.
+    if run.out_of_budget.get().is_some() {
+        return Some(BadEnding::keeping(StageVerdict::Interrupted));
     }
     if outcome.unfinished() > 0 {
         // Drained, or over the error budget. A drain wins where both happened: without it the last error names the reason.

@@ -5,12 +5,15 @@ use async_trait::async_trait;
 
 use super::pool::PoolHandle;
 use crate::orchestrator::OrchestratorHandle;
-use parkhang_core::domain::{Fence, LeaseRenewal, LeaseReport, RenewalReply, ReportReply, WorkerId};
+use crate::stage::ExpenseRecorder;
+use parkhang_core::domain::{
+    Expense, Fence, LeaseRenewal, LeaseReport, RenewalReply, ReportReply, SpendReply, WorkerId,
+};
 
 /// Source of a node's work and receiver of its reports: the orchestrator of this process or of another node, or the dispatcher
 /// of a node that takes its work itself.
 #[async_trait]
-pub trait ControlPlane: Send + Sync + fmt::Debug {
+pub trait ControlPlane: ExpenseRecorder + fmt::Debug {
     /// Registers a pool that is ready for work.
     fn register(&self, pool: PoolHandle);
 
@@ -50,5 +53,12 @@ impl ControlPlane for OrchestratorHandle {
         let fences: Vec<Fence> = renewals.into_iter().map(|renewal| renewal.fence).collect();
         let statuses = Self::heartbeat(self, fences.clone()).await;
         RenewalReply::new(fences, statuses)
+    }
+}
+
+#[async_trait]
+impl ExpenseRecorder for OrchestratorHandle {
+    async fn record_expense(&self, expense: &Expense) -> SpendReply {
+        self.spend(expense).await
     }
 }

@@ -21,7 +21,7 @@ use super::node::NodeMsg;
 use super::progress_watch::ProgressWatch;
 use super::stage_worker::{StageWorker, WorkerArguments, WorkerMsg};
 use crate::orchestrator::{Executor, Unreachable};
-use crate::stage::{StageContext, StageLogic};
+use crate::stage::{Account, StageContext, StageLogic};
 use crate::telemetry::{Followed, ProgressBoard, StageEnded, StageStarted, slots_in_use, stage_span};
 use parkhang_core::domain::{
     AssignReply, Assignment, Fence, LeaseReport, PoolInfo, RenewalReply, StageVerdict, WorkerId,
@@ -414,6 +414,7 @@ impl PoolState {
             assignment: assignment.clone(),
             drain: drain.clone(),
             progress: followed.progress().clone(),
+            account: Account::new(self.arguments.control_plane.clone(), fence.clone()),
         };
         let arguments = WorkerArguments {
             logic: self.arguments.logic.clone(),

@@ -14,6 +14,44 @@ const SLOW_SECONDS: &[f64] = &[
 /// Buckets of counts.
 const COUNTS: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0];
 
+// Services of others.
+
+pub(super) const SERVICE_IN_FLIGHT: Gauge<1> = Gauge::new(
+    "parkhang_service_in_flight",
+    &["service"],
+    "Jobs of tasks that a service has in hand",
+);
+pub(super) const SERVICE_OLDEST_SECONDS: Gauge<1> = Gauge::new(
+    "parkhang_service_oldest_seconds",
+    &["service"],
+    "Time for which a service has had the oldest of them",
+);
+pub(super) const SERVICE_LEFT_ALONE: Gauge<1> = Gauge::new(
+    "parkhang_service_left_alone",
+    &["service"],
+    "1 while a service gets no work, as it has failed: an alarm",
+);
+pub(super) const SERVICE_SPENT: Gauge<1> = Gauge::new(
+    "parkhang_service_spent_thousandths",
+    &["service"],
+    "Cost of what the jobs that are there have asked of a service, in thousandths of the currency",
+);
+pub(super) const SERVICE_SUBMITS: Counter<1> = Counter::new(
+    "parkhang_service_submits_total",
+    &["service"],
+    "Jobs that a service has taken, for tasks or for rows of tables, and requests for pages that it has answered",
+);
+pub(super) const SERVICE_ERRORS: Counter<2> = Counter::new(
+    "parkhang_service_errors_total",
+    &["service", "category"],
+    "Failures of submits, of requests for pages and of jobs of tasks, by category: access, answer, busy, connection, dns, failed, lost, refused, request, server or timeout",
+);
+pub(super) const ENTITY_ROWS: Gauge<3> = Gauge::new(
+    "parkhang_entity_rows",
+    &["entity", "stage", "status"],
+    "Rows of a table that services work on, by the status of each stage, as a node with the role entity has counted them",
+);
+
 // The orchestrator that leads.
 
 pub(super) const TASKS: Gauge<2> = Gauge::new(
@@ -136,6 +174,11 @@ pub(super) const STORAGE_OUTAGES: Counter<1> = Counter::new(
     "parkhang_storage_outages_total",
     &["stage"],
     "Stages that wait, with no try counted, as the storage was unavailable: an alarm",
+);
+pub(super) const SERVICE_OUTAGES: Counter<1> = Counter::new(
+    "parkhang_service_outages_total",
+    &["stage"],
+    "Stages that wait, with no try counted, as a service that reads their pages was away",
 );
 pub(super) const NODE_OUTAGES: Counter<1> = Counter::new(
     "parkhang_node_outages_total",
@@ -293,6 +336,13 @@ pub fn definitions() -> impl Iterator<Item = Definition> {
         QUEUE_DEAD_LETTERS.definition(),
         QUEUE_OLDEST_SECONDS.definition(),
         ALARMS.definition(),
+        SERVICE_IN_FLIGHT.definition(),
+        SERVICE_OLDEST_SECONDS.definition(),
+        SERVICE_LEFT_ALONE.definition(),
+        SERVICE_SPENT.definition(),
+        SERVICE_SUBMITS.definition(),
+        SERVICE_ERRORS.definition(),
+        ENTITY_ROWS.definition(),
         PASS_SECONDS.definition(),
         ASSIGNMENTS.definition(),
         ASSIGN_SECONDS.definition(),
@@ -300,6 +350,7 @@ pub fn definitions() -> impl Iterator<Item = Definition> {
         ADVANCE_SECONDS.definition(),
         LEASES_LOST.definition(),
         STORAGE_OUTAGES.definition(),
+        SERVICE_OUTAGES.definition(),
         NODE_OUTAGES.definition(),
         JOBS_SETTLED.definition(),
         MIRROR_BATCH.definition(),
@@ -375,6 +426,8 @@ mod tests {
             "queue",
             // Those of the configuration.
             "standing_job",
+            "service",
+            "entity",
             "alarm",
         ];
         for metric in definitions() {

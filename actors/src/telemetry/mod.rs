@@ -11,6 +11,7 @@
 //! makes progress from one that hangs.
 
 mod catalogue;
+mod entities;
 mod memory;
 mod metered_store;
 mod metric;
@@ -20,6 +21,7 @@ mod pages;
 mod progress;
 mod queues;
 mod scaling;
+mod services;
 mod span;
 mod work;
 
@@ -27,6 +29,7 @@ mod work;
 pub(crate) mod testing;
 
 pub use catalogue::definitions;
+pub use entities::entity_rows;
 pub use memory::resident_bytes;
 pub use metered_store::MeteredStore;
 pub use metric::{Definition, Kind, describe};
@@ -40,6 +43,8 @@ pub(crate) use pages::PageEnded;
 pub use progress::{Followed, ProgressBoard, RunProgress, RunSnapshot, StageState};
 pub use queues::QueueLevels;
 pub(crate) use scaling::{Scaled, ScalingFailed, WorkerEnded, WorkerStarted, WorkerStopping};
+pub use services::{ServiceLevel, ServiceLevels};
+pub(crate) use services::{service_failed, service_took};
 pub(crate) use span::{assign_span, report_span, stage_span};
 pub(crate) use work::{
     BatchHalved, BatchInferred, Connected, Disconnected, HeartbeatAnswered, HeartbeatUnanswered,

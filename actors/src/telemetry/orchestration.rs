@@ -10,7 +10,7 @@ use tracing::{debug, error, info, warn};
 use super::catalogue::{
     ADVANCE_SECONDS, ASSIGN_SECONDS, ASSIGNMENTS, JOBS_SETTLED, JOBS_WITHOUT_MODEL, LEASES, LEASES_LOST,
     MIRROR_BATCH, MIRROR_REFUSED, MIRROR_SECONDS, NODE_OUTAGES, PASS_SECONDS, POOL_SLOTS, POOLS, REPORTS,
-    STAGES_DESERTED, STORAGE_OUTAGES, TASKS,
+    SERVICE_OUTAGES, STAGES_DESERTED, STORAGE_OUTAGES, TASKS,
 };
 use parkhang_core::domain::{ErrorCategory, Job, StageName, Task, TaskCount, TaskId, TaskStatus, WorkerId};
 
@@ -126,6 +126,7 @@ impl TaskReported<'_> {
                     NODE_OUTAGES,
                     "a node is out of order; the volume waits for another",
                 ),
+                ErrorCategory::Service => (SERVICE_OUTAGES, "a service is away; the volume waits for it"),
                 _ => (STORAGE_OUTAGES, "the storage is unavailable; the volume waits"),
             };
             counter.add(1, [task.position.as_str()]);

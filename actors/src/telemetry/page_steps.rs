@@ -61,6 +61,12 @@ impl PageSteps {
             .collect()
     }
 
+    /// True if pages are at work, and all of them at this step.
+    pub(super) fn are_all_at(&self, step: PageStep) -> bool {
+        let pages = self.lock();
+        !pages.is_empty() && pages.values().all(|(at, _)| *at == step)
+    }
+
     fn set(&self, page: &str, step: PageStep) {
         self.lock().insert(page.to_owned(), (step, Instant::now()));
     }
@@ -111,7 +117,11 @@ mod tests {
             published(&steps),
             both.map(|(page, step)| (page.to_owned(), step))
         );
+        assert!(!steps.are_all_at(PageStep::Inferring));
         drop(quick);
+        assert!(
+            steps.are_all_at(PageStep::Inferring) && !PageSteps::default().are_all_at(PageStep::Inferring)
+        );
         go_on.notify_one();
         slow.await;
         assert_eq!(published(&steps), []);

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::page_steps::PageSteps;
 use parkhang_core::domain::{
-    Assignment, JobKey, PageAtWork, PageOutcome, StageName, StageProgress, VolumeId,
+    Assignment, JobKey, PageAtWork, PageOutcome, PageStep, StageName, StageProgress, VolumeId,
 };
 
 /// State of a stage run.
@@ -64,6 +64,11 @@ impl RunProgress {
     /// Pages that are worked on at `now`, or the first of them: those that have been at their step for longest.
     pub fn at_work(&self, now: DateTime<Utc>) -> Vec<PageAtWork> {
         self.steps.at_work(now)
+    }
+
+    /// True if all pages at work wait for a service, which takes its time.
+    pub(crate) fn awaits_service(&self) -> bool {
+        self.steps.are_all_at(PageStep::Asking)
     }
 
     /// Shows that the run has ended.

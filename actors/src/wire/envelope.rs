@@ -4,10 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use super::message::{
     Assign, AssignDocument, Cancel, CancelReply, Command, CommandReply, Drain, DrainReply, EndpointInfo,
-    Handshake, Heartbeat, HeartbeatReply, NodeNotice, NoticeReply, Report,
+    Handshake, Heartbeat, HeartbeatReply, NodeNotice, NoticeReply, Report, Spend,
 };
 use super::{MAX_MESSAGE, codec};
-use parkhang_core::domain::{AssignReply, ReportReply};
+use parkhang_core::domain::{AssignReply, ReportReply, SpendReply};
 
 /// Version of the envelope itself: the two bytes of its header and the encoding of its body.
 pub const VERSION: u8 = 1;
@@ -115,6 +115,8 @@ kinds! {
     Command = 15,
     CommandReply = 16,
     AssignDocument = 17,
+    Spend = 18,
+    SpendReply = 19,
 }
 
 impl Request for Handshake {
@@ -135,6 +137,10 @@ impl Request for Heartbeat {
 
 impl Request for Report {
     type Reply = ReportReply;
+}
+
+impl Request for Spend {
+    type Reply = SpendReply;
 }
 
 impl Request for NodeNotice {

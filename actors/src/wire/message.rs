@@ -3,7 +3,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use parkhang_core::domain::{Epoch, Fence, JobKey, LeaseRenewal, PoolInfo, RenewalReply, VolumeId, WorkerId};
+use parkhang_core::domain::{
+    Amount, Epoch, Expense, Fence, JobKey, LeaseRenewal, PoolInfo, RenewalReply, Usage, VolumeId, WorkerId,
+};
 
 /// Sender of a message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -108,6 +110,47 @@ pub enum ReportedOutcome {
     Interrupted,
     /// The actor that ran the stage died without a verdict.
     Died,
+}
+
+/// Use that a stage has made of a service under a lease so far. Answered with [`SpendReply`](parkhang_core::domain::SpendReply), repeated
+/// until that does not say `Unrecorded`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spend {
+    pub fence: Fence,
+    pub service: String,
+    pub calls: u64,
+    pub input_tokens: u64,
+    pub output_tokens: u64,
+    /// Cost, in billionths of the operator's currency.
+    pub cost: u64,
+}
+
+impl From<&Expense> for Spend {
+    fn from(expense: &Expense) -> Self {
+        Self {
+            fence: expense.fence.clone(),
+            service: expense.service.clone(),
+            calls: expense.usage.calls,
+            input_tokens: expense.usage.input_tokens,
+            output_tokens: expense.usage.output_tokens,
+            cost: expense.cost.nanos(),
+        }
+    }
+}
+
+impl From<Spend> for Expense {
+    fn from(spend: Spend) -> Self {
+        Self {
+            fence: spend.fence,
+            service: spend.service,
+            usage: Usage {
+                calls: spend.calls,
+                input_tokens: spend.input_tokens,
+                output_tokens: spend.output_tokens,
+            },
+            cost: Amount::from_nanos(spend.cost),
+        }
+    }
 }
 
 /// Request to start nothing more, and to stop the stages at their next checkpoints. Answered with [`DrainReply`].

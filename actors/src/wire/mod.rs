@@ -21,7 +21,7 @@ pub use envelope::{Envelope, Fault, Kind, Message, OpenError, Request, VERSION};
 pub use message::{
     Assign, AssignDocument, Cancel, CancelReply, Command, CommandReply, Drain, DrainReply, EndpointInfo,
     EndpointRole, Handshake, Heartbeat, HeartbeatReply, NodeNotice, NodePhase, NoticeReply, Peer, Report,
-    ReportedOutcome,
+    ReportedOutcome, Spend,
 };
 pub use notice::{NodeAbout, Notice, PoolAbout};
 pub use translate::Unusable;

@@ -9,6 +9,17 @@ use parkhang_core::domain::{
 };
 use parkhang_core::policy::transition::Phase;
 
+/// Work of a service at stages of pipelines.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ServiceWork {
+    /// Leases that it holds.
+    pub in_flight: u64,
+    /// Begin of the oldest of them.
+    pub oldest: Option<DateTime<Utc>>,
+    /// Jobs that it has taken lately.
+    pub taken_lately: u64,
+}
+
 /// Page of a job's tasks, in the order of their ids.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TaskPage {

@@ -12,6 +12,7 @@ mod index;
 mod nodes;
 mod outbox;
 mod services;
+mod spending;
 mod tables;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -28,9 +29,9 @@ use super::{
     StateError, StateStore,
 };
 use parkhang_core::domain::{
-    Adjustment, Fence, Generation, Job, JobId, JobKey, JobStatus, LeaseStatus, NewJob, NodeRecord, Position,
-    ScalingRecord, StageName, StageRun, Task, TaskCount, TaskId, TaskStatus, VolumeId, VolumeResults,
-    WorkerId,
+    Adjustment, Expense, Fence, Generation, Job, JobId, JobKey, JobStatus, LeaseStatus, NewJob, NodeRecord,
+    Position, ScalingRecord, Spending, StageName, StageRun, Task, TaskCount, TaskId, TaskStatus, VolumeId,
+    VolumeResults, WorkerId,
 };
 use parkhang_core::policy::autoscale::StageBacklog;
 use parkhang_core::policy::job_action::{self, JobAction};
@@ -343,6 +344,14 @@ impl StateStore for MemoryStore {
             statuses.push(LeaseStatus::Held);
         }
         Ok(statuses)
+    }
+
+    async fn spend(&self, expense: &Expense) -> Result<bool, StateError> {
+        self.tables().spend(expense)
+    }
+
+    async fn spending(&self, job: Option<JobId>) -> Result<Vec<Spending>, StateError> {
+        Ok(self.tables().spending.of(job))
     }
 
     async fn finish_jobs(&self, now: DateTime<Utc>) -> Result<Vec<Job>, StateError> {

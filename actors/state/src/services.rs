@@ -9,7 +9,9 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 
 use super::StateError;
-use parkhang_core::domain::{ServiceJob, ServiceLease, ServiceRecord, TaskId, WorkerId};
+use parkhang_core::domain::{
+    Fence, ServiceJob, ServiceLease, ServiceMessage, ServiceRecord, TaskId, WorkerId,
+};
 
 /// Part of a state store that remembers what services have in hand.
 ///
@@ -37,6 +39,22 @@ pub trait ServiceStore: Send + Sync + fmt::Debug {
 
     /// Returns the jobs that services have had for a task, in the order in which they were submitted.
     async fn service_jobs(&self, task: TaskId) -> Result<Vec<ServiceJob>, StateError>;
+
+    /// Notes that a service was asked about the jobs of these leases.
+    async fn note_polls(&self, leases: &[Fence], at: DateTime<Utc>) -> Result<(), StateError>;
+
+    /// Notes that a service has told of the job of a lease by itself; the first time stays.
+    async fn note_message(&self, lease: &Fence, at: DateTime<Utc>) -> Result<(), StateError>;
+
+    /// Keeps a message for the leader; a repetition of one that is there is none.
+    async fn keep_message(&self, message: &ServiceMessage) -> Result<(), StateError>;
+
+    /// Returns the first messages that are kept, each with its number, in the order in which they came.
+    async fn kept_messages(&self, after: i64, limit: usize)
+    -> Result<Vec<(i64, ServiceMessage)>, StateError>;
+
+    /// Deletes a message that is carried out.
+    async fn drop_message(&self, number: i64) -> Result<(), StateError>;
 
     /// Writes how a service is doing, in place of what was written before.
     ///

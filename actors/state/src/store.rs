@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 
 use parkhang_core::domain::{
-    Adjustment, Fence, Generation, Job, JobId, JobKey, LeaseStatus, NewJob, NodeRecord, ScalingRecord,
-    StageName, StageRun, Task, TaskCount, TaskId, VolumeId, VolumeResults, WorkerId,
+    Adjustment, Expense, Fence, Generation, Job, JobId, JobKey, LeaseStatus, NewJob, NodeRecord,
+    ScalingRecord, Spending, StageName, StageRun, Task, TaskCount, TaskId, VolumeId, VolumeResults, WorkerId,
 };
 use parkhang_core::policy::autoscale::StageBacklog;
 use parkhang_core::policy::claim::Offer;
@@ -170,6 +170,14 @@ pub trait StateStore: Send + Sync + fmt::Debug {
         fences: &[Fence],
         until: DateTime<Utc>,
     ) -> Result<Vec<LeaseStatus>, StateError>;
+
+    /// Writes what was spent under a lease so far, whether the lease is in force or over: the larger of what was written before and of
+    /// this stands. Returns whether the job may spend more. An expense of nothing asks for somebody who would spend something: a running job
+    /// whose budget is used up is paused then, and not sooner, as it may have come to its end.
+    async fn spend(&self, expense: &Expense) -> Result<bool, StateError>;
+
+    /// Returns what one job, or each of all jobs, has spent, by job and service.
+    async fn spending(&self, job: Option<JobId>) -> Result<Vec<Spending>, StateError>;
 
     /// Completes or fails the running jobs whose tasks are all finished, and finishes the cancelled ones that hold no lease any
     /// more; returns the jobs that changed.

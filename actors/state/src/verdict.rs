@@ -94,14 +94,14 @@ pub fn change_of(report: LeaseReport, context: ReportContext, now: DateTime<Utc>
             let count = u32::try_from(outages).unwrap_or(u32::MAX);
             // Without a job the task was deleted: the change will be fenced off, whatever its delay.
             let delay = retry::outage_backoff(context.retry_backoff_s.unwrap_or(1.0), count, context.jitter);
-            let what = match error.category {
-                ErrorCategory::Node => "node out of order",
-                _ => "storage unavailable",
+            let message = match error.category {
+                ErrorCategory::Node => {
+                    format!("node out of order, tried {outages} times: {}", error.message)
+                }
+                ErrorCategory::Service => format!("waiting for {}, tried {outages} times", error.message),
+                _ => format!("storage unavailable, tried {outages} times: {}", error.message),
             };
-            let error = StageError {
-                message: format!("{what}, tried {outages} times: {}", error.message),
-                ..error
-            };
+            let error = StageError { message, ..error };
             let not_before = later(now, delay);
             Change::new(Expected::Lease(fence), Event::Deferred { error, not_before })
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use chrono::Utc;
-use parkhang_actors::external::ExternalStages;
+use parkhang_actors::external::{ExternalStages, MessageInbox};
 use parkhang_actors::services::{Heard, JobListener, JobMessage};
 use parkhang_core::domain::testing::{new_job, stage};
 use parkhang_core::domain::{JobStatus, Task, TaskStatus};
@@ -125,4 +125,66 @@ async fn what_is_told_of_a_lease_that_is_over_changes_nothing() {
     assert_eq!(service.submits().0, 2);
     running.abort();
     sandbox.stop().await;
+}
+
+/// Rows: 230, 231, 233.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_an_orchestrator_hears_that_does_not_lead_is_carried_out_once_by_the_leader() {
+    let service = Service::start(&[(1, Fault::Never), (2, Fault::Never)]).await;
+    let store = Arc::new(MemoryStore::new());
+    let job = store
+        .create_job(&new_job(&["scrape"], 2), Utc::now())
+        .await
+        .unwrap();
+    let standby = MessageInbox::new(store.clone(), store.clone(), [stage("scrape")]);
+    let (first, _, running) = lead(&store, &service).await;
+    let tasks = async || store.tasks(job.id).await.unwrap();
+    let have_jobs = async || {
+        for task in tasks().await {
+            if store.service_jobs(task.id).await.unwrap().is_empty() {
+                return false;
+            }
+        }
+        true
+    };
+    Wait::until("the service has both tasks")
+        .sees_async(have_jobs, |have_jobs| *have_jobs)
+        .await;
+    // Nobody leads when the messages come, and one comes twice.
+    running.abort();
+    first.orchestrator.kill();
+    let [one, other] = &service.messages()[..] else {
+        panic!("two jobs")
+    };
+    for message in [one, other, one] {
+        assert_eq!(standby.hear(message).await.unwrap(), Heard::Processed);
+    }
+    let unknown = JobMessage {
+        job: "job/99".to_owned(),
+        ..one.clone()
+    };
+    assert_eq!(standby.hear(&unknown).await.unwrap(), Heard::UnknownJob);
+    assert_eq!(store.kept_messages(0, 9).await.unwrap().len(), 2);
+    assert!(
+        tasks()
+            .await
+            .iter()
+            .all(|task| task.status == TaskStatus::Running)
+    );
+
+    let (second, external, running) = lead(&store, &service).await;
+    external.take_messages().await.unwrap();
+    let done = second.job_ends(job.id, JobStatus::Completed).await;
+    assert_eq!(store.kept_messages(0, 9).await.unwrap(), []);
+    // Again when all is over, at the one and at the other.
+    assert_eq!(standby.hear(one).await.unwrap(), Heard::Processed);
+    assert_eq!(external.hear(one).await.unwrap(), Heard::Processed);
+    assert_eq!(store.kept_messages(0, 9).await.unwrap(), []);
+    assert_eq!(tasks().await, done);
+    for task in &done {
+        let runs = store.stage_runs(task.id).await.unwrap();
+        assert_eq!(runs.len(), 1, "{runs:?}");
+    }
+    running.abort();
+    second.stop().await;
 }

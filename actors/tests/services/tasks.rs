@@ -64,6 +64,7 @@ pub(crate) fn external(
             stuck_timeout: Duration::from_secs(5),
         },
         service,
+        price: "0.25".parse().unwrap(),
     });
     let bounds = ServiceBounds {
         max_in_flight: IN_FLIGHT,

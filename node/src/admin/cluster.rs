@@ -15,6 +15,7 @@ use super::command::{Access, Answer, Command, Verb};
 use super::diagnosis::{NO_LEADER, START_ORCHESTRATOR, facts_about, in_lines, missing_models};
 use super::jobs::{counts_by_job, tallies, waiting_stages};
 use super::queues::{self, QueueLook, queue_looks};
+use super::services::{self, ServiceLine, service_lines};
 use super::text::table;
 use super::workers::{self, Scaling};
 use super::{Admin, Refusal};
@@ -46,6 +47,8 @@ pub struct Cluster {
     scaling: Vec<Scaling>,
     /// Queues of the stages as the leader last saw them, if work goes through queues.
     queues: Vec<QueueLook>,
+    /// Services of the configuration.
+    services: Vec<ServiceLine>,
     /// Conditions that need an operator.
     alarms: Vec<String>,
 }
@@ -138,8 +141,11 @@ impl Command for Status {
         let looks = queue_looks(admin).await?;
         let config = &admin.loaded.config.source.sqs;
         alarms.extend(looks.iter().flat_map(|look| queues::alarms(look, config, now)));
+        let services = service_lines(&admin.store, &admin.loaded.config, now).await?;
+        alarms.extend(services.iter().filter_map(|service| service.alarm(now)));
         Ok(Cluster {
             alarms,
+            services,
             scaling,
             queues: looks.into_iter().map(QueueLook::from).collect(),
             nodes: there.len(),
@@ -213,6 +219,9 @@ impl Answer for Cluster {
         text.push_str(&table(header, rows, 1));
         if !self.queues.is_empty() {
             text.push_str(&format!("\n{}", queues::in_a_table(&self.queues)));
+        }
+        if !self.services.is_empty() {
+            text.push_str(&format!("\n{}", services::in_a_table(&self.services, Utc::now())));
         }
         for decision in &self.scaling {
             text.push_str(&format!("\n{}", decision.in_a_line()));

@@ -145,6 +145,9 @@ pub fn in_words(reason: &Reason, now: DateTime<Utc>) -> String {
             "{worker} held {stage} and let its lease run out {}",
             away(*since, now)
         ),
+        Reason::Budget { spent, budget } => {
+            format!("the job is paused, as it has spent its budget: {spent} of {budget}")
+        }
         Reason::Job { status } => format!("the job is {}", status.as_str()),
         Reason::BackingOff {
             stage,
@@ -274,6 +277,9 @@ pub fn advice(reason: &Reason, job: &JobKey, stages: &StageTable) -> Option<Stri
         Reason::Overdue { is_led: true, .. } => "the next pass ends it".to_owned(),
         Reason::Overdue { is_led: false, .. } => format!("{NO_LEADER}; {START_ORCHESTRATOR}"),
         Reason::NoLeader => START_ORCHESTRATOR.to_owned(),
+        Reason::Budget { .. } => format!(
+            "`node job limits {job} budget=AMOUNT` raises it, where 0 is any, and `node job resume {job}` lets the job go on"
+        ),
         Reason::Job {
             status: JobStatus::Paused,
         } => format!("`node job resume {job}` lets it go on"),

@@ -5,10 +5,12 @@ use std::sync::LazyLock;
 use clap::ArgMatches;
 
 use super::command::{Command, Entry};
-use super::{actors, audit, chaos, cluster, entities, jobs, nodes, queues, reading, tasks, volumes, workers};
+use super::{
+    actors, audit, chaos, cluster, entities, jobs, nodes, queues, reading, services, tasks, volumes, workers,
+};
 
 /// What the first words of commands are about, in the order that help shows them.
-const SUBJECTS: [(&str, &str); 12] = [
+const SUBJECTS: [(&str, &str); 13] = [
     (
         "job",
         "Make jobs for a cluster, look at them, and steer them while they run.",
@@ -34,6 +36,10 @@ const SUBJECTS: [(&str, &str); 12] = [
     (
         "queue",
         "Manage the queues of stages, where nodes take their work from SQS.",
+    ),
+    (
+        "services",
+        "Look at other people's services that do stages or read pages.",
     ),
     (
         "entities",
@@ -102,6 +108,7 @@ pub fn table() -> &'static Table {
             .with::<queues::Stats>()
             .with::<queues::Purge>()
             .with::<queues::Redrive>()
+            .with::<services::List>()
             .with::<entities::Schema>()
             .with::<entities::Check>()
             .with::<entities::Status>()

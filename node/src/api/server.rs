@@ -3,6 +3,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Result;
+use axum::Router;
 
 use super::router::router;
 use super::state::caller;
@@ -37,7 +38,14 @@ impl Served {
 }
 
 /// Takes commands where the configuration says, in the name of `node`; `None` if it says nowhere.
-pub async fn serve(loaded: &Loaded, admin: Admin, node: &str) -> Result<Option<Served>> {
+///
+/// `beside` has further routes, which need no token.
+pub async fn serve(
+    loaded: &Loaded,
+    admin: Admin,
+    node: &str,
+    beside: Option<Router>,
+) -> Result<Option<Served>> {
     let Some(address) = loaded.config.api.listen else {
         return Ok(None);
     };
@@ -59,7 +67,7 @@ pub async fn serve(loaded: &Loaded, admin: Admin, node: &str) -> Result<Option<S
         .transpose()?;
     let tokens = Arc::new(tokens.with(owner, &own)?);
     let site = Site {
-        router: router(admin, tokens.clone(), tls.is_some(), node),
+        router: router(admin, tokens.clone(), tls.is_some(), node).merge(beside.unwrap_or_default()),
         shares: SHARES,
         recognise: Arc::new(move |headers| caller(&tokens, headers).map(|caller| caller.name.clone())),
         tls,

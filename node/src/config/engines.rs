@@ -6,8 +6,8 @@ use parkhang_actors::engines::{ChatReading, EngineSettings, Reading, VisionReadi
 use parkhang_answers::chat::Sampling;
 use parkhang_answers::picture_size::PictureBounds;
 use parkhang_answers::vision::{Feature, REQUEST};
-use parkhang_service::{Credential, check_url};
-use secrecy::SecretString;
+use parkhang_service::{Credential, check_url, is_account};
+use secrecy::{ExposeSecret, SecretString};
 
 use super::entities::{ConfiguredService, ServiceKind};
 
@@ -48,14 +48,18 @@ impl ConfiguredService {
         Some(EngineSettings {
             name: name.to_owned(),
             url: self.place().to_owned(),
-            credential: token.map(match takes_key {
-                true => Credential::GoogleKey,
-                false => Credential::Bearer,
+            credential: token.map(|token| match (self.kind, takes_key) {
+                (ServiceKind::GoogleVision, _) if is_account(token.expose_secret()) => {
+                    Credential::GoogleAccount(token)
+                }
+                (_, true) => Credential::GoogleKey(token),
+                (_, false) => Credential::Bearer(token),
             }),
             timeout: self.timeout,
             max_body: self.max_body(),
             in_flight: self.max_in_flight as usize,
             backoff: BACKOFF,
+            prices: self.prices(),
             reading,
         })
     }
@@ -72,6 +76,17 @@ impl ConfiguredService {
 pub fn faults_of_service(service: &ConfiguredService, mut fault: impl FnMut(&str, String)) {
     if service.max_in_flight == 0 {
         fault("max_in_flight", "must be 1 or more".to_owned());
+    }
+    for (key, cost) in [
+        ("input_cost", service.input_cost),
+        ("output_cost", service.output_cost),
+    ] {
+        if service.kind != ServiceKind::OpenAi && !cost.is_zero() {
+            fault(
+                key,
+                "is for services of the kind openai, which count tokens".to_owned(),
+            );
+        }
     }
     if service.kind == ServiceKind::Jobs {
         if let Err(error) = service.settings(None).check() {

@@ -10,7 +10,7 @@ use parkhang_actors::services::Rate;
 use parkhang_answers::chat::Sampling;
 use parkhang_answers::picture_size::PictureBounds;
 use parkhang_core::domain::{
-    EntityPipeline, EntityStage, InvalidEntity, InvalidName, StageLimits, StageName,
+    Amount, EntityPipeline, EntityStage, InvalidEntity, InvalidName, Prices, StageLimits, StageName,
 };
 use parkhang_service::{BodyTemplate, Fields, JobsSettings, Paths};
 use secrecy::SecretString;
@@ -27,6 +27,8 @@ pub struct Webhook {
     /// Address that takes them; `None` turns it off.
     #[serde(with = "optional")]
     pub listen: Option<SocketAddr>,
+    /// True if an orchestrator takes them at the address of its HTTP interface too.
+    pub on_api: bool,
     /// True if `listen` may be reached from other machines without TLS, for a proxy that terminates it.
     pub public: bool,
     /// URL by which services reach `listen`, for the bodies of submits.
@@ -47,6 +49,16 @@ pub enum ServiceKind {
     #[serde(rename = "openai")]
     OpenAi,
     GoogleVision,
+}
+
+impl ServiceKind {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Jobs => "jobs",
+            Self::OpenAi => "openai",
+            Self::GoogleVision => "google_vision",
+        }
+    }
 }
 
 /// Service of the configuration.
@@ -80,6 +92,12 @@ pub struct ConfiguredService {
     pub result_field: Option<String>,
     #[serde(with = "optional")]
     pub error_field: Option<String>,
+    /// Price of a job, or of a page.
+    pub cost: Amount,
+    /// Price of a million tokens of requests, for language models,
+    pub input_cost: Amount,
+    /// and of answers.
+    pub output_cost: Amount,
     /// True if the token goes as a bearer token to a service that usually takes a key.
     pub bearer: bool,
     pub model: String,
@@ -122,6 +140,9 @@ impl Default for ConfiguredService {
             status_field: None,
             result_field: None,
             error_field: None,
+            cost: Amount::ZERO,
+            input_cost: Amount::ZERO,
+            output_cost: Amount::ZERO,
             bearer: false,
             model: String::new(),
             batch: 4,
@@ -164,6 +185,14 @@ impl ConfiguredService {
     /// Most submits in a second, where there is a limit.
     pub fn rate(&self) -> Option<Rate> {
         Rate::new(self.rate)
+    }
+
+    pub fn prices(&self) -> Prices {
+        Prices {
+            call: self.cost,
+            input: self.input_cost,
+            output: self.output_cost,
+        }
     }
 
     pub fn max_body(&self) -> usize {
@@ -371,6 +400,18 @@ pub fn faults(config: &ClusterConfig, has_secret: bool) -> Vec<(String, String)>
     if is_entity_node && config.entity.is_empty() {
         let message = "the role entity needs a section [entity.NAME], see docs/entities.md";
         fault("node.roles".to_owned(), message.to_owned());
+    }
+    let api_beyond = config.api.listen.filter(|listen| !listen.ip().is_loopback());
+    if let Some(listen) = api_beyond
+        && config.webhook.on_api
+        && !has_secret
+    {
+        fault(
+            "webhook.on_api".to_owned(),
+            format!(
+                "{listen} can be reached from other machines: that needs a secret that signs what comes in: WEBHOOK_SECRET or webhook.secret_file"
+            ),
+        );
     }
     let beyond = config.webhook.listen.filter(|listen| !listen.ip().is_loopback());
     if let Some(listen) = beyond {

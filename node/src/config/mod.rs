@@ -49,7 +49,7 @@ use self::problem::{Origin, Problem, Problems};
 use self::secrets::Secrets;
 
 pub use self::check::beside;
-pub use self::entities::{ConfiguredEntity, ConfiguredStage, ServiceKind};
+pub use self::entities::{ConfiguredEntity, ConfiguredService, ConfiguredStage, ServiceKind};
 pub use self::external::missing_service;
 pub use self::intake::IntakeQueue;
 pub use self::scaling::{Bounds, Launched, LauncherKind};

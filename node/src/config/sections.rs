@@ -37,6 +37,7 @@ pub struct ClusterConfig {
     pub health: Health,
     pub api: Api,
     pub webhook: Webhook,
+    pub costs: Costs,
     pub chaos: Chaos,
     pub job: JobConfig,
     /// Pipelines beside those that are built in, by name.
@@ -75,6 +76,14 @@ impl ClusterConfig {
         }
         Ok(pipelines)
     }
+}
+
+/// Section about what services cost.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Costs {
+    /// Word for the currency of all prices and budgets, shown behind amounts.
+    pub currency: String,
 }
 
 /// Pipeline of the configuration.

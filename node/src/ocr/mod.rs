@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use parkhang_actors::engines::Engine;
 use parkhang_core::domain::{JobConfig, JobKey, NamedModel, NamedModels, Pipeline};
 use parkhang_store::storage::{ArtifactStore, LocalStore};
@@ -107,6 +107,12 @@ fn job_config(arguments: &OcrArgs, loaded: &Loaded) -> Result<JobConfig> {
     let mut config = config
         .with_overrides(pairs.iter().map(String::as_str))
         .context("--config")?;
+    // It would wait for somebody to raise it, and nobody could.
+    if !config.budget.is_zero() {
+        bail!(
+            "--config budget: jobs of a cluster have budgets; here the volumes that are named are what is read"
+        );
+    }
     if let Some(name) = &arguments.engine {
         let engine: NamedModel = format!("ocr={name}").parse().context("--engine")?;
         config.models = NamedModels::new(config.models.iter().cloned().chain([engine]));

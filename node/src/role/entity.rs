@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::external::{bounds, stage_service};
+use super::levels::count_rows;
 use super::probes::answers;
 use super::readiness::ReadinessReporter;
 use super::stop::ShutdownSignals;
@@ -42,7 +43,8 @@ pub async fn run(loaded: &Loaded, mut readiness: ReadinessReporter) -> Result<Ex
             .and_then(|entity| entity.id_field.clone()),
         listener: entity.clone(),
     });
-    let webhook = webhook::serve(loaded, &database.store, listeners.collect()).await?;
+    let router = webhook::router(loaded, &database.store, listeners.collect());
+    let webhook = webhook::serve(loaded, router).await?;
     readiness.window.probe(Arc::new(DatabaseProbe {
         store: database.store.clone(),
         entities: entities.clone(),
@@ -58,6 +60,7 @@ pub async fn run(loaded: &Loaded, mut readiness: ReadinessReporter) -> Result<Ex
     tokio::select! {
         () = stop.next() => {}
         _ = &mut work => bail!("the workers ended"),
+        () = count_rows(loaded, &database.store) => {}
     }
     readiness.stopping();
     ending.cancel();

@@ -1,12 +1,14 @@
 //! Stages that services do: made of the configuration, run by the orchestrator that leads, and told of the end of jobs.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use async_trait::async_trait;
 use chrono::Utc;
-use parkhang_actors::external::{ExternalStage, ExternalStages, Site};
+use parkhang_actors::external::{ExternalStage, ExternalStages, MessageInbox, Site};
 use parkhang_actors::orchestrator::OrchestratorHandle;
 use parkhang_actors::services::{Heard, JobListener, JobMessage, ServiceBounds, StageService};
 use parkhang_core::domain::StageName;
@@ -14,9 +16,14 @@ use parkhang_service::{BodyTemplate, JobsClient, Transport};
 use parkhang_state::{PostgresStore, StateError};
 use parkhang_store::storage::ArtifactStore;
 use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+use tracing::warn;
 
 use crate::config::{ConfiguredStage, Loaded};
 use crate::storage;
+
+/// Interval of looks for messages that nobody announces.
+const LOOK_FOR_MESSAGES: Duration = Duration::from_secs(5);
 
 /// Brings the external stages of the configuration together with the store of a leader.
 ///
@@ -33,10 +40,16 @@ pub fn open(
     let mut stages = Vec::new();
     for (name, stage) in &loaded.config.stage {
         let service = stage_service(loaded, &transport, stage);
+        let price = loaded
+            .config
+            .service
+            .get(&stage.service)
+            .map(|service| service.cost);
         stages.push(ExternalStage {
             name: StageName::new(name.as_str())?,
             limits: stage.limits(),
             service: service.with_context(|| format!("stage.{name}"))?,
+            price: price.unwrap_or_default(),
         });
     }
     let bounds = bounds(loaded);
@@ -92,19 +105,54 @@ pub fn stage_service(
 /// External stages while this orchestrator leads.
 pub type Led = watch::Sender<Option<Arc<ExternalStages>>>;
 
-/// Listener of an orchestrator: what it hears counts while it leads.
+/// Listener of an orchestrator, which carries out what it hears while it leads, and else keeps it for whoever does.
 #[derive(Debug)]
-pub struct LeaderListener(pub watch::Receiver<Option<Arc<ExternalStages>>>);
+pub struct OrchestratorListener {
+    led: watch::Receiver<Option<Arc<ExternalStages>>>,
+    inbox: MessageInbox,
+}
+
+impl OrchestratorListener {
+    pub fn new(
+        loaded: &Loaded,
+        store: &PostgresStore,
+        led: watch::Receiver<Option<Arc<ExternalStages>>>,
+    ) -> Self {
+        let stages = loaded.config.stage.keys();
+        let stages = stages.filter_map(|name| StageName::new(name.as_str()).ok());
+        Self {
+            led,
+            inbox: MessageInbox::new(Arc::new(store.clone()), Arc::new(store.clone()), stages),
+        }
+    }
+}
+
+/// Carries out what other orchestrators have heard, for ever: when the database tells of it, and at intervals, as that is a hint.
+pub async fn take_messages(store: &PostgresStore, external: &ExternalStages) {
+    loop {
+        let listen = async {
+            let mut messages = store.service_messages().await?;
+            loop {
+                // The first look is for what came before the subscription.
+                external.take_messages().await?;
+                if let Ok(told) = timeout(LOOK_FOR_MESSAGES, messages.next()).await {
+                    told?;
+                }
+            }
+        };
+        let Err::<Infallible, StateError>(error) = listen.await;
+        warn!(%error, "messages of services are taken later");
+        sleep(LOOK_FOR_MESSAGES).await;
+    }
+}
 
 #[async_trait]
-impl JobListener for LeaderListener {
+impl JobListener for OrchestratorListener {
     async fn hear(&self, message: &JobMessage) -> Result<Heard, StateError> {
-        let stages = self.0.borrow().clone();
+        let stages = self.led.borrow().clone();
         match stages {
             Some(stages) => stages.hear(message).await,
-            None => Err(StateError::Unavailable(
-                "this orchestrator does not lead".to_owned(),
-            )),
+            None => self.inbox.hear(message).await,
         }
     }
 }

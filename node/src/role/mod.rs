@@ -18,6 +18,7 @@ mod control;
 mod entity;
 mod external;
 mod intake;
+mod levels;
 mod models;
 mod orchestrator;
 mod probes;

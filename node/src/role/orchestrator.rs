@@ -19,8 +19,9 @@ use tracing::{info, warn};
 
 use super::commands;
 use super::control::{Faults, OrchestratorControl};
-use super::external::{self, LeaderListener, Led};
+use super::external::{self, Led, OrchestratorListener};
 use super::intake::take_in;
+use super::levels::look_at_services;
 use super::models::look_for_missed_models;
 use super::probes::OrchestratorProbe;
 use super::publishing::{publish, watch_queues};
@@ -62,20 +63,29 @@ pub async fn run(
         unserved: unserved.subscribe(),
     }));
     let admin = Admin::new(database.store.clone(), loaded.clone());
-    // Before READY, whose line has the address.
-    let api = api::serve(loaded, admin.clone(), node.as_str()).await?;
-    readiness.api = api.as_ref().map(api::Served::url);
     let leader_state = LeaderState::default();
     let webhook = match loaded.config.stage.is_empty() {
         true => None,
         false => {
-            let listener = Arc::new(LeaderListener(leader_state.external.subscribe()));
-            let listeners = vec![Listener {
-                listener,
-                id_field: None,
-            }];
-            webhook::serve(loaded, &database.store, listeners).await?
+            let led = leader_state.external.subscribe();
+            let listener = Arc::new(OrchestratorListener::new(loaded, &database.store, led));
+            Some(webhook::router(
+                loaded,
+                &database.store,
+                vec![Listener {
+                    listener,
+                    id_field: None,
+                }],
+            ))
         }
+    };
+    let on_api = webhook.clone().filter(|_| loaded.config.webhook.on_api);
+    // Before READY, whose line has the address.
+    let api = api::serve(loaded, admin.clone(), node.as_str(), on_api).await?;
+    readiness.api = api.as_ref().map(api::Served::url);
+    let webhook = match webhook {
+        Some(router) => webhook::serve(loaded, router).await?,
+        None => None,
     };
     let told_at = webhook
         .as_ref()
@@ -255,7 +265,10 @@ async fn run_as_leader(
     leader_state.external.send_replace(external.clone());
     let external = async {
         match &external {
-            Some(external) => external.run().await,
+            Some(external) => tokio::select! {
+                () = external.run() => {}
+                () = external::take_messages(store, external) => {}
+            },
             None => std::future::pending().await,
         }
     };
@@ -272,6 +285,7 @@ async fn run_as_leader(
         () = pools.ended() => bail!("the pools of other nodes cannot be reached"),
         () = wake_on_changes(store, &orchestrator) => {}
         () = count_tasks(store) => {}
+        () = look_at_services(loaded, store) => {}
         () = publish(loaded, store) => {}
         () = watch_queues(loaded, &led) => {}
         () = take_in(loaded, store) => {}

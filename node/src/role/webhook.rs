@@ -59,16 +59,23 @@ struct Webhook {
 /// # Errors
 ///
 /// If the address cannot be bound.
-pub async fn serve(
-    loaded: &Loaded,
-    store: &PostgresStore,
-    listeners: Vec<Listener>,
-) -> Result<Option<HttpListener>> {
+pub async fn serve(loaded: &Loaded, router: Router) -> Result<Option<HttpListener>> {
     let Some(address) = loaded.config.webhook.listen else {
         return Ok(None);
     };
+    let site = Site {
+        router,
+        shares: SHARES,
+        recognise: Arc::new(|_| None),
+        tls: None,
+    };
+    Ok(Some(HttpListener::serve(address, "webhook.listen", site).await?))
+}
+
+/// Route of the messages, which go to these listeners.
+pub fn router(loaded: &Loaded, store: &PostgresStore, listeners: Vec<Listener>) -> Router {
     let secret = loaded.secrets.webhook.as_ref().map(|secret| secret.text.clone());
-    if secret.is_none() {
+    if secret.is_none() && (loaded.config.webhook.listen.is_some() || loaded.config.webhook.on_api) {
         warn!("webhooks are not signed: set WEBHOOK_SECRET or webhook.secret_file");
     }
     let sizes = loaded.config.service.values().map(|service| service.max_body());
@@ -79,17 +86,10 @@ pub async fn serve(
         listeners,
         secret,
     });
-    let router = Router::new().route(
+    Router::new().route(
         PATH,
         post(move |request: Request<Body>| async move { webhook.answer(request).await }),
-    );
-    let site = Site {
-        router,
-        shares: SHARES,
-        recognise: Arc::new(|_| None),
-        tls: None,
-    };
-    Ok(Some(HttpListener::serve(address, "webhook.listen", site).await?))
+    )
 }
 
 impl Webhook {

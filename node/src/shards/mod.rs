@@ -133,15 +133,16 @@ async fn create(arguments: CreateArgs) -> Result<ExitCode> {
     {
         bail!("a service does {stage}, and gets its work from an orchestrator, which shards have none of");
     }
+    let config = loaded.config.job.clone();
+    let config = config.with_overrides(models.iter().map(String::as_str))?;
+    if !config.budget.is_zero() {
+        bail!("job.budget: shards have no database that counts what is spent");
+    }
     let job = NewJob {
         key: Some(JobKey::new(arguments.name)?),
         pipeline,
         operation: arguments.pipeline,
-        config: loaded
-            .config
-            .job
-            .clone()
-            .with_overrides(models.iter().map(String::as_str))?,
+        config,
         volumes: volumes(&loaded.config.pages, arguments.volumes.named()?).await?,
         standing: false,
     };

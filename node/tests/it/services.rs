@@ -20,6 +20,7 @@ fn site() -> Site {
         ),
         ("pipeline.cleaned.stages", "proofread".to_owned()),
         ("webhook.listen", "127.0.0.1:0".to_owned()),
+        ("webhook.on_api", "true".to_owned()),
     ];
     site.variables = vec![
         ("LLM_AUTH_TOKEN", "token-of-llm".to_owned()),
@@ -56,22 +57,50 @@ fn a_service_does_a_stage_and_tells_whichever_orchestrator_leads() {
         || finish(site.command(["nodes", "list"])).exits(0).stdout,
         |nodes| nodes.contains("proofread 2/100"),
     );
+    let listed = finish(site.command(["services", "list", "--json"]))
+        .exits(0)
+        .json();
+    let llm = &listed["services"][0];
+    assert_eq!(
+        (
+            &llm["service"],
+            &llm["stages"],
+            &llm["in_flight"],
+            &llm["submits_a_minute"]
+        ),
+        (&json!("llm"), &json!(["proofread"]), &json!(2), &json!(2))
+    );
     let address = first.said("webhook=http://").to_owned();
     let refused = tell(&address, "other", &ended(1, "proofread-1")).is(401).json();
     assert_eq!(refused["message"], "the signature is not that of the body");
     tell(&address, SECRET, &ended(1, "proofread-9")).is(404);
     tell(&address, SECRET, &ended(99, "proofread-99")).is(404);
 
-    // SIGKILL: what the service has in hand stays with it.
-    drop(first);
+    // One that stands by takes the message, and the leader carries it out.
     let second = Node::start(&site, "orchestrator", &["127.0.0.1:1"]);
-    let address = second.said("webhook=http://").to_owned();
-    Wait::until("the next orchestrator leads and hears of the end").sees(
-        || tell(&address, SECRET, &ended(1, "proofread-1")).is_ok(),
-        |heard| *heard,
+    let standby = second.said("webhook=http://").to_owned();
+    tell(&standby, "other", &ended(1, "proofread-1")).is(401);
+    tell(&standby, SECRET, &ended(1, "proofread-9")).is(404);
+    let processed = json!({"status": "processed"});
+    assert_eq!(
+        tell(&standby, SECRET, &ended(1, "proofread-1")).is(200).json(),
+        processed
     );
-    let again = tell(&address, SECRET, &ended(1, "proofread-1")).is(200).json();
-    assert_eq!(again, json!({"status": "processed"}));
+    Wait::until("the leader has carried it out").sees(
+        || {
+            let shown = finish(site.command(["tasks", "show", JOB, "W1-I0", "--json"]));
+            shown.exits(0).json()
+        },
+        |shown| shown["state"] == "done",
+    );
+    for address in [address.as_str(), &standby, second.api()] {
+        let again = tell(address, SECRET, &ended(1, "proofread-1")).is(200).json();
+        assert_eq!(again, processed);
+    }
+
+    // SIGKILL: what the service has in hand stays with it, and messages may come before anybody leads.
+    drop(first);
+    let address = second.api().to_owned();
     let broken = json!({
         "stage": "proofread", "taskId": 2, "jobId": "proofread-2", "status": "failed", "error": "403 Forbidden",
     });
@@ -80,6 +109,15 @@ fn a_service_does_a_stage_and_tells_whichever_orchestrator_leads() {
     assert!(
         status.contains("failed at proofread") && status.contains("403 Forbidden"),
         "{status}"
+    );
+    let shown = finish(site.command(["tasks", "show", JOB, "W1-I0", "--json"]))
+        .exits(0)
+        .json();
+    let job = &shown["services"][0];
+    // The poller comes only later where there is a webhook.
+    assert_eq!(
+        (&job["job"], &job["polls"], job["told_at"].is_string()),
+        (&json!("proofread-1"), &json!(0), true)
     );
     let artifacts = files(&site.path("artifacts"));
     let results: Vec<&Vec<u8>> = artifacts

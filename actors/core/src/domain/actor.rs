@@ -80,6 +80,8 @@ pub enum PageStep {
     Computing,
     /// In a network, or waiting for one.
     Inferring,
+    /// A service is asked about it, or left alone for a while.
+    Asking,
     /// Its images are written.
     Storing,
 }
@@ -90,6 +92,7 @@ impl PageStep {
             Self::Fetching => "fetching",
             Self::Computing => "computing",
             Self::Inferring => "inferring",
+            Self::Asking => "asking",
             Self::Storing => "storing",
         }
     }

@@ -4,11 +4,12 @@ use super::{ConfigError, JobConfig};
 
 /// Keys of [`JobConfig`] that may change while a job runs: they decide when its volumes are worked on and how hard,
 /// never what comes out.
-pub const ADJUSTABLE: [&str; 13] = [
+pub const ADJUSTABLE: [&str; 14] = [
     "priority",
     "max_running",
     "max_running_per_stage",
     "max_attempts",
+    "budget",
     "max_item_error_rate",
     "error_budget",
     "workers",

@@ -17,8 +17,10 @@ pub enum ErrorCategory {
     Runtime,
     /// The item took longer than it may.
     Timeout,
-    /// The store or a remote service failed, throttled, or has no room.
+    /// The store failed, throttled, or has no room.
     Network,
+    /// A service of others that reads pages is away, overloaded, or asks to be left alone.
+    Service,
     /// A passing condition such as a lock held by a neighbour.
     Transient,
     /// The node is out of order: its device, its threads or its own disk. Whatever it is given fails there.
@@ -32,12 +34,13 @@ pub enum ErrorCategory {
 }
 
 impl ErrorCategory {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Input,
         Self::Config,
         Self::Runtime,
         Self::Timeout,
         Self::Network,
+        Self::Service,
         Self::Transient,
         Self::Node,
         Self::Stalled,
@@ -58,6 +61,7 @@ impl ErrorCategory {
             Self::Runtime => "runtime",
             Self::Timeout => "timeout",
             Self::Network => "network",
+            Self::Service => "service",
             Self::Transient => "transient",
             Self::Node => "node",
             Self::Stalled => "stalled",
@@ -104,10 +108,14 @@ impl StageError {
         self
     }
 
-    /// True if the storage or the node kept the stage from going on, and not an item of it: the same would have happened to any
+    /// True if the storage, a service or the node kept the stage from going on, and not an item of it: the same would have happened to any
     /// volume.
     pub fn is_outage(&self) -> bool {
-        self.item_id.is_none() && matches!(self.category, ErrorCategory::Network | ErrorCategory::Node)
+        self.item_id.is_none()
+            && matches!(
+                self.category,
+                ErrorCategory::Network | ErrorCategory::Service | ErrorCategory::Node
+            )
     }
 
     fn item_suffix(&self) -> String {

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::adjustment::ADJUSTABLE;
+use super::amount::Amount;
 use super::named_model::NamedModels;
 use super::suggestion::nearest;
 
@@ -122,6 +123,8 @@ pub struct JobConfig {
     pub max_running_per_stage: usize,
     /// Failed tries after which a volume has failed for good.
     pub max_attempts: i32,
+    /// Amount of money that the job may spend at services; 0 is any.
+    pub budget: Amount,
 }
 
 impl Default for JobConfig {
@@ -162,6 +165,7 @@ impl Default for JobConfig {
             max_running: 0,
             max_running_per_stage: 0,
             max_attempts: 3,
+            budget: Amount::ZERO,
         }
     }
 }

@@ -11,6 +11,7 @@
 
 mod actor;
 mod adjustment;
+mod amount;
 mod document;
 mod entity;
 mod error;
@@ -29,6 +30,7 @@ mod progress;
 mod queue;
 mod scaling;
 mod service;
+mod spending;
 mod suggestion;
 mod task;
 #[cfg(any(test, feature = "testing"))]
@@ -41,6 +43,7 @@ pub use actor::{
     ActorKind, ActorRecord, ActorState, ActorWork, Level, LoadedModel, NodeActors, PageAtWork, PageStep,
 };
 pub use adjustment::{ADJUSTABLE, Adjustment};
+pub use amount::{Amount, InvalidAmount};
 pub use document::DocumentKey;
 pub use entity::{
     EntityPipeline, EntityStage, EntityStatus, FailureKind, InvalidEntity, StageLimits, UnknownEntityStatus,
@@ -66,7 +69,8 @@ pub use pool::PoolInfo;
 pub use progress::{PageOutcome, StageProgress};
 pub use queue::{Alarm, AlarmKind, MOST_IN_FRONT, Publication, QueuePurpose, QueueRecord};
 pub use scaling::ScalingRecord;
-pub use service::{ServiceJob, ServiceLease, ServiceRecord};
+pub use service::{ServiceJob, ServiceLease, ServiceMessage, ServiceRecord};
+pub use spending::{Expense, Prices, SpendReply, Spending, Usage};
 pub use suggestion::{did_you_mean, nearest};
 pub use task::{Fence, Lease, StageRun, StageRunStatus, Task, TaskCount, TaskStatus, VolumeResults};
 pub use unfit::Unfit;

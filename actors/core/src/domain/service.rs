@@ -1,9 +1,12 @@
 //! Services that do stages for tasks: what they have in hand, and how they are doing.
 
+use std::collections::BTreeMap;
+
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use super::{Fence, Task};
+use super::{Fence, StageName, Task, TaskId};
 
 /// Job that a service has taken for a lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,6 +15,35 @@ pub struct ServiceJob {
     /// Id that the service gave the job.
     pub job: String,
     pub submitted_at: DateTime<Utc>,
+    /// Times that the service was asked about it.
+    pub polls: u32,
+    pub polled_at: Option<DateTime<Utc>>,
+    /// Time at which the service told of it by itself for the first time.
+    pub told_at: Option<DateTime<Utc>>,
+}
+
+impl ServiceJob {
+    /// Job that was submitted a moment ago.
+    pub fn new(fence: Fence, job: impl Into<String>, submitted_at: DateTime<Utc>) -> Self {
+        Self {
+            fence,
+            job: job.into(),
+            submitted_at,
+            polls: 0,
+            polled_at: None,
+            told_at: None,
+        }
+    }
+}
+
+/// Message of a service about one of its jobs, kept until the leader carries it out.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServiceMessage {
+    pub task: TaskId,
+    pub stage: StageName,
+    pub job: String,
+    /// Status, result and error, as the service has told them.
+    pub content: Value,
 }
 
 /// Lease of a service.
@@ -32,5 +64,9 @@ pub struct ServiceRecord {
     pub paused_until: Option<DateTime<Utc>>,
     /// Last failure.
     pub error: Option<String>,
+    /// Jobs that it has taken.
+    pub submits: u64,
+    /// Failures of submits and of jobs, by category.
+    pub errors: BTreeMap<String, u64>,
     pub told_at: DateTime<Utc>,
 }

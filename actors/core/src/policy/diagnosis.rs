@@ -5,17 +5,20 @@
 //! Where work goes through queues, a task comes to a worker by its [`Message`], and what placement would do with it is no reason.
 
 mod message;
+mod service;
 
 use std::collections::BTreeSet;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
+use self::service::{reader_away, service_paused};
 use super::placement::{FreeSlots, Held, place};
 use super::poison::is_suspect;
+use super::spending::paused_for;
 use super::transition::runnable_stage;
 use crate::domain::{
-    Job, JobId, JobStatus, NamedModels, NodeRecord, NodeState, PoolInfo, Position, ServiceRecord, StageError,
-    StageName, Task, TaskStatus, WorkerId,
+    Amount, Job, JobId, JobStatus, NamedModels, NodeRecord, NodeState, PoolInfo, Position, ServiceRecord,
+    Spending, StageError, StageName, Task, TaskStatus, WorkerId,
 };
 pub use message::{Message, Unsent};
 
@@ -49,6 +52,8 @@ pub enum Reason {
         /// True if somebody makes passes.
         is_led: bool,
     },
+    /// The job is paused, as it has spent its budget at services.
+    Budget { spent: Amount, budget: Amount },
     /// The job is not to be worked on.
     Job { status: JobStatus },
     /// The task failed and waits before it is tried again.
@@ -139,6 +144,7 @@ impl Reason {
             Self::Running { .. } => "running",
             Self::AtService { .. } => "at_service",
             Self::Overdue { .. } => "overdue",
+            Self::Budget { .. } => "budget",
             Self::Job { .. } => "job",
             Self::BackingOff { .. } => "backing_off",
             Self::NoLeader => "no_leader",
@@ -169,6 +175,8 @@ pub struct ClusterFacts {
     pub held: Vec<Held>,
     /// Services that do stages, as their leader found them last.
     pub services: Vec<ServiceRecord>,
+    /// Spending of the jobs in question at services.
+    pub spending: Vec<Spending>,
     pub now: DateTime<Utc>,
 }
 
@@ -199,6 +207,7 @@ impl ClusterFacts {
                 .collect(),
             held,
             services: Vec::new(),
+            spending: Vec::new(),
             now,
         }
     }
@@ -246,10 +255,13 @@ pub fn of_task(task: &Task, job: &Job, cluster: &ClusterFacts, message: Option<&
         };
     };
     if job.status != JobStatus::Running {
-        return Reason::Job { status: job.status };
+        return at_rest(job, cluster);
     }
     if let Some(until) = task.not_before.filter(|due| *due > cluster.now) {
         let error = task.last_error.clone();
+        if let Some(reason) = reader_away(job, stage, until, error.as_ref()) {
+            return reason;
+        }
         return Reason::BackingOff {
             stage: stage.clone(),
             until,
@@ -289,7 +301,7 @@ pub fn of_job(job: &Job, waiting: &BTreeSet<StageName>, cluster: &ClusterFacts) 
             });
             reasons
         }
-        JobStatus::Paused if !waiting.is_empty() => vec![Reason::Job { status: job.status }],
+        JobStatus::Paused if !waiting.is_empty() => vec![at_rest(job, cluster)],
         // A leader has still to record its end.
         JobStatus::Cancelled if job.finished_at.is_none() && !cluster.is_led => vec![Reason::NoLeader],
         JobStatus::Paused
@@ -321,6 +333,17 @@ pub fn of_stages<'a>(
     without_pool.extend(without_model);
     without_pool.extend(mixed);
     without_pool
+}
+
+/// Reason for which a job is not to be worked on.
+fn at_rest(job: &Job, cluster: &ClusterFacts) -> Reason {
+    match paused_for(job, &cluster.spending) {
+        Some(spent) => Reason::Budget {
+            spent,
+            budget: job.config.budget,
+        },
+        None => Reason::Job { status: job.status },
+    }
 }
 
 /// Reason that lies in the task alone: it has ended, or is leased.
@@ -399,19 +422,6 @@ fn mixed_models(stage: &StageName, models: &NamedModels, cluster: &ClusterFacts)
 fn names<'a>(models: impl Iterator<Item = &'a String>) -> Vec<String> {
     let names: BTreeSet<&String> = models.collect();
     names.into_iter().cloned().collect()
-}
-
-fn service_paused(stage: &StageName, cluster: &ClusterFacts) -> Option<Reason> {
-    let mut of_services = cluster.pools_of(stage).filter_map(|pool| pool.worker.service());
-    let service = of_services.next()?;
-    let record = cluster.services.iter().find(|record| record.name == service)?;
-    let until = record.paused_until.filter(|until| *until > cluster.now)?;
-    Some(Reason::ServicePaused {
-        stage: stage.clone(),
-        service: service.to_owned(),
-        until,
-        error: record.error.clone(),
-    })
 }
 
 fn limit_reached(job: &Job, stage: &StageName, cluster: &ClusterFacts) -> Option<Reason> {

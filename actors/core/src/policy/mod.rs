@@ -13,6 +13,7 @@
 pub mod alarm;
 pub mod autoscale;
 pub mod batch_size;
+pub mod breaker;
 pub mod budget;
 pub mod claim;
 pub mod diagnosis;
@@ -29,5 +30,6 @@ pub mod request;
 pub mod rerun;
 pub mod retry;
 pub mod service;
+pub mod spending;
 pub mod task_state;
 pub mod transition;

@@ -18,8 +18,8 @@ use crate::domain::{
 
 /// Longest pause after a failure of a service, whatever its `Retry-After` says.
 const MAX_PAUSE: Duration = Duration::from_secs(300);
-/// Seconds of the first pause after a failure of a service; each further one is twice as long.
-const FIRST_PAUSE_S: f64 = 1.0;
+/// First pause after a failure of a service, unless its settings say otherwise.
+pub const FIRST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Age of a job from which on its service is asked about it. Where a webhook should tell of its end that is half the time after which it
 /// counts as stuck, so that a lost webhook costs a delay and no try.
@@ -31,9 +31,9 @@ pub fn polled_from(limits: &StageLimits, has_webhook: bool) -> Duration {
     }
 }
 
-/// Pause of a service after so many failures in a row, which is at least what its `Retry-After` asks for; `jitter` is drawn from -1 to 1.
-pub fn pause_after(failures: u32, retry_after: Option<Duration>, jitter: f64) -> Duration {
-    let backoff = outage_backoff(FIRST_PAUSE_S, failures, jitter);
+/// Pause of a service after so many failures in a row, of which the first has the pause `first`; it is at least what its `Retry-After` asks for; `jitter` is drawn from -1 to 1.
+pub fn pause_after(first: Duration, failures: u32, retry_after: Option<Duration>, jitter: f64) -> Duration {
+    let backoff = outage_backoff(first.as_secs_f64(), failures, jitter);
     backoff.max(retry_after.unwrap_or_default()).min(MAX_PAUSE)
 }
 

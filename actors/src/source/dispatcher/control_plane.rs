@@ -5,8 +5,11 @@ use tracing::warn;
 
 use super::{Dispatcher, DispatcherMsg};
 use crate::source::member::PoolHeartbeat;
+use crate::stage::ExpenseRecorder;
 use crate::supervisor::{ControlPlane, PoolHandle};
-use parkhang_core::domain::{Fence, LeaseRenewal, LeaseReport, RenewalReply, ReportReply, WorkerId};
+use parkhang_core::domain::{
+    Expense, Fence, LeaseRenewal, LeaseReport, RenewalReply, ReportReply, SpendReply, WorkerId,
+};
 
 #[async_trait]
 impl ControlPlane for Dispatcher {
@@ -53,5 +56,12 @@ impl ControlPlane for Dispatcher {
             self.send(DispatcherMsg::Ended(renewal.lost.clone()));
         }
         renewal
+    }
+}
+
+#[async_trait]
+impl ExpenseRecorder for Dispatcher {
+    async fn record_expense(&self, expense: &Expense) -> SpendReply {
+        self.source.spend(expense).await
     }
 }

@@ -14,7 +14,9 @@ use super::held::HeldMessages;
 use super::receives::Receives;
 use crate::source::joined::Joined;
 use crate::source::{Claim, Clock, SourceError, StateClaims, WorkSource};
-use parkhang_core::domain::{Fence, LeaseReport, LeaseStatus, ReportReply, StageName, StageVerdict};
+use parkhang_core::domain::{
+    Expense, Fence, LeaseReport, LeaseStatus, ReportReply, SpendReply, StageName, StageVerdict,
+};
 use parkhang_core::failpoint::Failpoint;
 use parkhang_core::policy::claim::Offer;
 use parkhang_queue::{Receipt, TaskQueue};
@@ -154,6 +156,10 @@ impl WorkSource for QueueClaims {
             warn!(task = %fence.task, stage = %fence.stage, %error, "a message outlives its lease; it comes back and is deleted");
         }
         Ok(reply)
+    }
+
+    async fn spend(&self, expense: &Expense) -> SpendReply {
+        self.leases.spend(expense).await
     }
 
     async fn leave(&self) -> Result<(), SourceError> {

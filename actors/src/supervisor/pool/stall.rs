@@ -8,6 +8,7 @@ use tracing::{error, warn};
 
 use super::{Phase, PoolMsg, PoolState, Slot, StageVerdict};
 use crate::supervisor::node::NodeMsg;
+use crate::supervisor::progress_watch::Run;
 use parkhang_core::domain::{ErrorCategory, Fence, PageAtWork, StageError};
 
 /// Cause of a stall.
@@ -30,7 +31,11 @@ impl PoolState {
             .slots
             .iter()
             .filter(|(_, slot)| slot.phase == Phase::Running)
-            .map(|(fence, slot)| (fence.clone(), slot.followed.progress().now()))
+            .map(|(fence, slot)| Run {
+                fence: fence.clone(),
+                progress: slot.followed.progress().now(),
+                awaits_service: slot.followed.progress().awaits_service(),
+            })
             .collect();
         let window = self.arguments.health.progress_window;
         let stalled = self
@@ -45,7 +50,7 @@ impl PoolState {
             return Ok(());
         }
         (self.draining, self.replaced) = (true, true);
-        for (fence, _) in running {
+        for Run { fence, .. } in running {
             let Some(slot) = self.slots.get_mut(&fence) else {
                 continue;
             };

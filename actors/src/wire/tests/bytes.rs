@@ -5,12 +5,12 @@ use ractor::BytesConvertable;
 use crate::wire::{
     Assign, AssignDocument, Cancel, CancelReply, Command, CommandReply, Drain, DrainReply, EndpointInfo,
     EndpointRole, Envelope, Fault, Handshake, Heartbeat, HeartbeatReply, Message, NodeNotice, NodePhase,
-    NoticeReply, Peer, Report, ReportedOutcome,
+    NoticeReply, Peer, Report, ReportedOutcome, Spend,
 };
 use parkhang_core::domain::testing;
 use parkhang_core::domain::{
     AssignReply, Attempt, Epoch, Fence, Generation, JobKey, LeaseRenewal, PoolInfo, RenewalReply,
-    ReportReply, StageProgress, VolumeId, WorkerId,
+    ReportReply, SpendReply, StageProgress, VolumeId, WorkerId,
 };
 
 fn bytes<M: Message>(message: &M) -> String {
@@ -122,6 +122,15 @@ fn released_encodings_stay() {
             assign: assign(),
             document: "hkex/1.pdf".to_owned(),
         }),
+        bytes(&Spend {
+            fence: fence(),
+            service: "vision".to_owned(),
+            calls: 7,
+            input_tokens: 70_000,
+            output_tokens: 300,
+            cost: 10_500_000,
+        }),
+        bytes(&SpendReply::UsedUp),
     ];
     let released: Vec<&str> = include_str!("released.hex").lines().collect();
     assert_eq!(encodings.join("\n"), released.join("\n"));

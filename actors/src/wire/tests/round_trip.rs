@@ -40,7 +40,9 @@ round_trips!(
     cancel,
     node_notice,
     command,
-    command_reply
+    command_reply,
+    spend,
+    spend_reply
 );
 
 #[test]
@@ -68,7 +70,7 @@ proptest! {
             let _ = open_as_anything(&Envelope::from_bytes(headed));
         }
         // Only a header of a known version and kind makes bytes a message.
-        if !matches!(bytes[..], [crate::wire::VERSION, 0..=17, ..]) {
+        if !matches!(bytes[..], [crate::wire::VERSION, 0..=19, ..]) {
             prop_assert!(envelope.kind().is_err());
             prop_assert!(open_as_anything(&envelope).is_err());
         }
@@ -89,7 +91,7 @@ proptest! {
 
 fn open_as_anything(envelope: &Envelope) -> Result<(), OpenError> {
     use crate::wire::*;
-    use parkhang_core::domain::{AssignReply, ReportReply};
+    use parkhang_core::domain::{AssignReply, ReportReply, SpendReply};
     match envelope.kind()? {
         Kind::Fault => envelope.open::<Fault>().map(drop),
         Kind::Handshake => envelope.open::<Handshake>().map(drop),
@@ -109,6 +111,8 @@ fn open_as_anything(envelope: &Envelope) -> Result<(), OpenError> {
         Kind::Command => envelope.open::<Command>().map(drop),
         Kind::CommandReply => envelope.open::<CommandReply>().map(drop),
         Kind::AssignDocument => envelope.open::<AssignDocument>().map(drop),
+        Kind::Spend => envelope.open::<Spend>().map(drop),
+        Kind::SpendReply => envelope.open::<SpendReply>().map(drop),
     }
 }
 

@@ -6,11 +6,11 @@ use proptest::prelude::*;
 
 use crate::wire::{
     Assign, Cancel, Command, CommandReply, EndpointInfo, EndpointRole, Fault, Handshake, Heartbeat,
-    HeartbeatReply, NodeNotice, NodePhase, Peer, Report, ReportedOutcome,
+    HeartbeatReply, NodeNotice, NodePhase, Peer, Report, ReportedOutcome, Spend,
 };
 use parkhang_core::domain::{
     AssignReply, Attempt, Epoch, Fence, Generation, JobKey, LeaseRenewal, PoolInfo, RenewalReply,
-    ReportReply, StageName, StageProgress, TaskId, VolumeId, WorkerId,
+    ReportReply, SpendReply, StageName, StageProgress, TaskId, VolumeId, WorkerId,
 };
 
 fn stage() -> impl Strategy<Value = StageName> {
@@ -198,4 +198,33 @@ pub(super) fn command() -> impl Strategy<Value = Command> {
 
 pub(super) fn command_reply() -> impl Strategy<Value = CommandReply> {
     ".{0,500}".prop_map(|outcome| CommandReply { outcome })
+}
+
+pub(super) fn spend() -> impl Strategy<Value = Spend> {
+    (
+        fence(),
+        ".{0,30}",
+        any::<u64>(),
+        any::<u64>(),
+        any::<u64>(),
+        any::<u64>(),
+    )
+        .prop_map(
+            |(fence, service, calls, input_tokens, output_tokens, cost)| Spend {
+                fence,
+                service,
+                calls,
+                input_tokens,
+                output_tokens,
+                cost,
+            },
+        )
+}
+
+pub(super) fn spend_reply() -> impl Strategy<Value = SpendReply> {
+    prop_oneof![
+        Just(SpendReply::Recorded),
+        Just(SpendReply::UsedUp),
+        Just(SpendReply::Unrecorded),
+    ]
 }

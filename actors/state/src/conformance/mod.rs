@@ -25,6 +25,7 @@ mod nodes;
 pub mod outbox;
 mod scaling;
 pub mod services;
+mod spending;
 mod standing;
 
 use std::sync::Arc;
@@ -52,6 +53,7 @@ pub async fn suite(make: impl AsyncFn() -> Arc<dyn StateStore>) {
     markers::suite(&make).await;
     nodes::suite(&make).await;
     scaling::suite(&make).await;
+    spending::suite(&make).await;
 }
 
 fn volumes(names: &[&str]) -> Vec<VolumeId> {

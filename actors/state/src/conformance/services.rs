@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::ServiceStore;
-use parkhang_core::domain::{ServiceJob, ServiceRecord, TaskId, WorkerId};
+use parkhang_core::domain::{Fence, ServiceJob, ServiceMessage, ServiceRecord, TaskId, WorkerId};
 
 /// A store and its services, which are the same.
 #[derive(Debug)]
@@ -17,6 +17,8 @@ pub async fn suite(make: impl AsyncFn() -> Both) {
     leases_of_a_service_come_page_by_page(make().await).await;
     a_stage_counts_its_own_tries(make().await).await;
     the_last_word_about_a_service_stands(make().await).await;
+    what_is_heard_of_a_job_is_noted(make().await).await;
+    messages_are_kept_once_until_they_are_dropped(make().await).await;
 }
 
 fn holder() -> WorkerId {
@@ -36,11 +38,7 @@ fn lease_to(task: &Task, worker: WorkerId) -> Change {
 }
 
 fn job_of(task: &Task, name: &str, submitted_at: i64) -> ServiceJob {
-    ServiceJob {
-        fence: task.fence().unwrap(),
-        job: name.to_owned(),
-        submitted_at: at(submitted_at),
-    }
+    ServiceJob::new(task.fence().unwrap(), name, at(submitted_at))
 }
 
 /// Rows: 242.
@@ -125,6 +123,70 @@ async fn a_stage_counts_its_own_tries(both: Both) {
     assert_eq!(store.finish_jobs(at(10)).await.unwrap().len(), 1);
 }
 
+async fn what_is_heard_of_a_job_is_noted(both: Both) {
+    let Both { store, services } = &both;
+    let (_, tasks) = job_with(store, &["I1", "I2"]).await;
+    let mut jobs = Vec::new();
+    for (task, name) in tasks.iter().zip(["a", "b"]) {
+        let leased = applied(store, lease_to(task, holder())).await;
+        jobs.push(job_of(&leased, name, 1));
+    }
+    for job in &jobs {
+        services.record_service_job(job).await.unwrap();
+    }
+    let fences: Vec<Fence> = jobs.iter().map(|job| job.fence.clone()).collect();
+    services.note_polls(&fences, at(10)).await.unwrap();
+    services.note_polls(&fences[..1], at(12)).await.unwrap();
+    services.note_message(&fences[0], at(13)).await.unwrap();
+    services.note_message(&fences[0], at(14)).await.unwrap();
+    let known = async |number: usize| services.service_jobs(tasks[number].id).await.unwrap();
+    let (first, second) = (jobs.remove(0), jobs.remove(0));
+    let first = ServiceJob {
+        polls: 2,
+        polled_at: Some(at(12)),
+        told_at: Some(at(13)),
+        ..first
+    };
+    let second = ServiceJob {
+        polls: 1,
+        polled_at: Some(at(10)),
+        ..second
+    };
+    assert_eq!((known(0).await, known(1).await), (vec![first], vec![second]));
+}
+
+/// Rows: 233.
+async fn messages_are_kept_once_until_they_are_dropped(both: Both) {
+    let Both { store, services } = &both;
+    let (_, tasks) = job_with(store, &["I1", "I2"]).await;
+    let message = |task: TaskId, status: &str| ServiceMessage {
+        task,
+        stage: stage("detect"),
+        job: "a".to_owned(),
+        content: serde_json::json!({ "status": status, "result": { "text": "hello" } }),
+    };
+    let first = message(tasks[0].id, "running");
+    let second = message(tasks[0].id, "completed");
+    let third = message(tasks[1].id, "completed");
+    for kept in [
+        &first,
+        &second,
+        &first,
+        &third,
+        &message(TaskId(9_999), "completed"),
+    ] {
+        services.keep_message(kept).await.unwrap();
+    }
+    let kept = async |after, limit| services.kept_messages(after, limit).await.unwrap();
+    let numbered = kept(0, 9).await;
+    let messages: Vec<&ServiceMessage> = numbered.iter().map(|(_, message)| message).collect();
+    assert_eq!(messages, [&first, &second, &third]);
+    assert_eq!(kept(numbered[0].0, 1).await, numbered[1..2]);
+    services.drop_message(numbered[0].0).await.unwrap();
+    services.drop_message(numbered[0].0).await.unwrap();
+    assert_eq!(kept(0, 9).await, numbered[1..]);
+}
+
 async fn the_last_word_about_a_service_stands(both: Both) {
     let services = &both.services;
     let record = |name: &str, failures| ServiceRecord {
@@ -132,6 +194,8 @@ async fn the_last_word_about_a_service_stands(both: Both) {
         failures,
         paused_until: (failures > 0).then(|| at(60)),
         error: (failures > 0).then(|| "HTTP 503".to_owned()),
+        submits: 7,
+        errors: [("server".to_owned(), u64::from(failures))].into(),
         told_at: at(1),
     };
     assert_eq!(services.services().await.unwrap(), []);

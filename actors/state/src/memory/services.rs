@@ -7,13 +7,24 @@ use chrono::{DateTime, Utc};
 
 use super::MemoryStore;
 use crate::{ServiceStore, StateError};
-use parkhang_core::domain::{ServiceJob, ServiceLease, ServiceRecord, Task, TaskId, WorkerId};
+use parkhang_core::domain::{
+    Fence, ServiceJob, ServiceLease, ServiceMessage, ServiceRecord, Task, TaskId, WorkerId,
+};
 
 /// Jobs by task, in the order in which they were submitted, and services by name.
 #[derive(Debug, Default)]
 pub(super) struct Services {
     jobs: HashMap<TaskId, Vec<ServiceJob>>,
     records: BTreeMap<String, ServiceRecord>,
+    messages: BTreeMap<i64, ServiceMessage>,
+    last_message: i64,
+}
+
+impl Services {
+    fn job_of(&mut self, fence: &Fence) -> Option<&mut ServiceJob> {
+        let jobs = self.jobs.get_mut(&fence.task)?;
+        jobs.iter_mut().find(|job| job.fence == *fence)
+    }
 }
 
 #[async_trait]
@@ -71,6 +82,52 @@ impl ServiceStore for MemoryStore {
             .get(&task)
             .cloned()
             .unwrap_or_default())
+    }
+
+    async fn note_polls(&self, leases: &[Fence], at: DateTime<Utc>) -> Result<(), StateError> {
+        let mut tables = self.tables();
+        for fence in leases {
+            if let Some(job) = tables.services.job_of(fence) {
+                job.polls += 1;
+                job.polled_at = Some(at);
+            }
+        }
+        Ok(())
+    }
+
+    async fn note_message(&self, lease: &Fence, at: DateTime<Utc>) -> Result<(), StateError> {
+        if let Some(job) = self.tables().services.job_of(lease) {
+            job.told_at.get_or_insert(at);
+        }
+        Ok(())
+    }
+
+    async fn keep_message(&self, message: &ServiceMessage) -> Result<(), StateError> {
+        let mut tables = self.tables();
+        let is_known = tables.tasks.contains_key(&message.task);
+        let services = &mut tables.services;
+        if is_known && services.messages.values().all(|kept| kept != message) {
+            services.last_message += 1;
+            services.messages.insert(services.last_message, message.clone());
+        }
+        Ok(())
+    }
+
+    async fn kept_messages(
+        &self,
+        after: i64,
+        limit: usize,
+    ) -> Result<Vec<(i64, ServiceMessage)>, StateError> {
+        let tables = self.tables();
+        let behind = tables.services.messages.range(after + 1..).take(limit);
+        Ok(behind
+            .map(|(number, message)| (*number, message.clone()))
+            .collect())
+    }
+
+    async fn drop_message(&self, number: i64) -> Result<(), StateError> {
+        self.tables().services.messages.remove(&number);
+        Ok(())
     }
 
     async fn record_service(&self, record: &ServiceRecord) -> Result<(), StateError> {

@@ -10,6 +10,7 @@ use super::index::Index;
 use super::nodes::Nodes;
 use super::outbox::Messages;
 use super::services::Services;
+use super::spending::Expenses;
 use crate::backlog::waiting_for;
 use crate::change::apply;
 use crate::{Change, JobTaskCount, Outcome, StateError};
@@ -36,6 +37,7 @@ pub(super) struct Tables {
     pub inbox: Requests,
     pub outbox: Messages,
     pub services: Services,
+    pub spending: Expenses,
     pub nodes: Nodes,
     pub scaling: BTreeMap<Hardware, ScalingRecord>,
     pub index: Index,

@@ -13,6 +13,9 @@ const JOBS: &str = "parkhang_jobs";
 /// Channel on which workers that take work themselves announce the stage for which a task has become runnable.
 const WORK: &str = "parkhang_work";
 
+/// Channel on which the database announces that a message of a service is kept.
+const SERVICE_MESSAGES: &str = "parkhang_service_messages";
+
 /// Channel on which the database announces that a command to a node was placed or carried out.
 const ORDERS: &str = "parkhang_orders";
 
@@ -23,7 +26,16 @@ impl PostgresStore {
     ///
     /// Those of every method, see [`StateError`].
     pub async fn job_changes(&self) -> Result<JobChanges, StateError> {
-        JobChanges::listen(&self.pool).await
+        JobChanges::listen(&self.pool, JOBS).await
+    }
+
+    /// Subscribes to messages of services that are kept from now on.
+    ///
+    /// # Errors
+    ///
+    /// Those of every method, see [`StateError`].
+    pub async fn service_messages(&self) -> Result<JobChanges, StateError> {
+        JobChanges::listen(&self.pool, SERVICE_MESSAGES).await
     }
 
     /// Subscribes to work that becomes runnable from now on, for workers that take it themselves.
@@ -56,14 +68,14 @@ pub(super) async fn announce_work(pool: &PgPool, stage: &StageName) -> Result<()
     Ok(())
 }
 
-/// Subscription to changes of jobs that other processes make.
+/// Subscription to changes of one kind that other processes make.
 #[derive(Debug)]
 pub struct JobChanges(PgListener);
 
 impl JobChanges {
-    async fn listen(pool: &PgPool) -> Result<Self, StateError> {
+    async fn listen(pool: &PgPool, channel: &str) -> Result<Self, StateError> {
         let mut listener = PgListener::connect_with(pool).await?;
-        listener.listen(JOBS).await?;
+        listener.listen(channel).await?;
         Ok(Self(listener))
     }
 

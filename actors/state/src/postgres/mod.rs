@@ -40,6 +40,7 @@ mod rows;
 mod scaling;
 mod schema;
 mod services;
+mod spending;
 mod statistics;
 mod tasks;
 
@@ -67,8 +68,8 @@ use super::{
     StateError, StateStore,
 };
 use parkhang_core::domain::{
-    Adjustment, Epoch, Fence, Generation, Job, JobId, JobKey, LeaseStatus, NewJob, NodeRecord, ScalingRecord,
-    StageName, StageRun, Task, TaskCount, TaskId, VolumeId, VolumeResults, WorkerId,
+    Adjustment, Epoch, Expense, Fence, Generation, Job, JobId, JobKey, LeaseStatus, NewJob, NodeRecord,
+    ScalingRecord, Spending, StageName, StageRun, Task, TaskCount, TaskId, VolumeId, VolumeResults, WorkerId,
 };
 use parkhang_core::policy::autoscale::StageBacklog;
 use parkhang_core::policy::job_action::JobAction;
@@ -293,6 +294,14 @@ impl StateStore for PostgresStore {
         until: DateTime<Utc>,
     ) -> Result<Vec<LeaseStatus>, StateError> {
         tasks::renew(&self.pool, fences, until).await
+    }
+
+    async fn spend(&self, expense: &Expense) -> Result<bool, StateError> {
+        spending::spend(&self.pool, expense).await
+    }
+
+    async fn spending(&self, job: Option<JobId>) -> Result<Vec<Spending>, StateError> {
+        spending::of_jobs(&self.pool, job).await
     }
 
     async fn finish_jobs(&self, now: DateTime<Utc>) -> Result<Vec<Job>, StateError> {

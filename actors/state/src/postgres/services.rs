@@ -1,15 +1,19 @@
 //! Services that do stages, in the database.
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
+use serde_json::Value;
 use sqlx::postgres::PgRow;
+use sqlx::types::Json;
 use sqlx::{FromRow, Row};
 
-use super::rows::{TaskRow, stage_name, storable_text, task_columns};
+use super::rows::{TaskRow, stage_name, storable, storable_text, task_columns};
 use super::{PostgresStore, leadership};
 use crate::{ServiceStore, StateError};
 use parkhang_core::domain::{
-    Attempt, Fence, Generation, ServiceJob, ServiceLease, ServiceRecord, TaskId, WorkerId,
+    Attempt, Fence, Generation, ServiceJob, ServiceLease, ServiceMessage, ServiceRecord, TaskId, WorkerId,
 };
 
 /// Leases of a service, by the partial index `tasks_of_services`.
@@ -30,8 +34,8 @@ impl ServiceStore for PostgresStore {
         let fence = &job.fence;
         let mut transaction = leadership::begin(&self.pool, self.epoch).await?;
         // Locked, so that the lease does not end between the look and the write.
-        let held: Option<i64> = sqlx::query_scalar(
-            "select id from tasks where id = $1 and status = 'running' and current_stage = $2 and attempts + 1 = $3
+        let held: Option<String> = sqlx::query_scalar(
+            "select worker_id from tasks where id = $1 and status = 'running' and current_stage = $2 and attempts + 1 = $3
                  and generation = $4 and worker_id like 'service:%' for share",
         )
         .bind(fence.task.0)
@@ -40,12 +44,12 @@ impl ServiceStore for PostgresStore {
         .bind(fence.generation.0)
         .fetch_optional(&mut *transaction)
         .await?;
-        if held.is_none() {
+        let Some(holder) = held.map(WorkerId) else {
             return Ok(false);
-        }
+        };
         sqlx::query(
-            "insert into service_jobs (task_id, stage, attempt, generation, job, submitted_at)
-             values ($1, $2, $3, $4, $5, $6) on conflict do nothing",
+            "insert into service_jobs (task_id, stage, attempt, generation, job, submitted_at, service)
+             values ($1, $2, $3, $4, $5, $6, $7) on conflict do nothing",
         )
         .bind(fence.task.0)
         .bind(fence.stage.as_str())
@@ -53,6 +57,7 @@ impl ServiceStore for PostgresStore {
         .bind(fence.generation.0)
         .bind(storable_text(&job.job))
         .bind(job.submitted_at)
+        .bind(holder.service())
         .execute(&mut *transaction)
         .await?;
         let known: String = sqlx::query_scalar(
@@ -94,7 +99,7 @@ impl ServiceStore for PostgresStore {
 
     async fn service_jobs(&self, task: TaskId) -> Result<Vec<ServiceJob>, StateError> {
         let rows = sqlx::query(
-            "select task_id, stage, attempt, generation, job, submitted_at from service_jobs
+            "select task_id, stage, attempt, generation, job, submitted_at, polls, polled_at, told_at from service_jobs
              where task_id = $1 order by submitted_at, generation, attempt",
         )
         .bind(task.0)
@@ -103,19 +108,101 @@ impl ServiceStore for PostgresStore {
         Ok(rows.iter().map(service_job).collect::<sqlx::Result<_>>()?)
     }
 
+    async fn note_polls(&self, leases: &[Fence], at: DateTime<Utc>) -> Result<(), StateError> {
+        sqlx::query(
+            "update service_jobs s set polls = s.polls + 1, polled_at = $5
+             from unnest($1::bigint[], $2::text[], $3::int[], $4::bigint[]) as l (task_id, stage, attempt, generation)
+             where (s.task_id, s.stage, s.attempt, s.generation) = (l.task_id, l.stage, l.attempt, l.generation)",
+        )
+        .bind(leases.iter().map(|fence| fence.task.0).collect::<Vec<_>>())
+        .bind(leases.iter().map(|fence| fence.stage.as_str()).collect::<Vec<_>>())
+        .bind(leases.iter().map(|fence| fence.attempt.0).collect::<Vec<_>>())
+        .bind(leases.iter().map(|fence| fence.generation.0).collect::<Vec<_>>())
+        .bind(at)
+        .execute(&self.pool)
+        .await?;
+        Ok(())
+    }
+
+    async fn note_message(&self, lease: &Fence, at: DateTime<Utc>) -> Result<(), StateError> {
+        sqlx::query(
+            "update service_jobs set told_at = $5
+             where task_id = $1 and stage = $2 and attempt = $3 and generation = $4 and told_at is null",
+        )
+        .bind(lease.task.0)
+        .bind(lease.stage.as_str())
+        .bind(lease.attempt.0)
+        .bind(lease.generation.0)
+        .bind(at)
+        .execute(&self.pool)
+        .await?;
+        Ok(())
+    }
+
+    async fn keep_message(&self, message: &ServiceMessage) -> Result<(), StateError> {
+        // The task may have been deleted a moment ago, and its messages with it.
+        sqlx::query(
+            "insert into service_messages (task_id, stage, job, content)
+             select id, $2, $3, $4 from tasks where id = $1 for key share
+             on conflict do nothing",
+        )
+        .bind(message.task.0)
+        .bind(message.stage.as_str())
+        .bind(storable_text(&message.job))
+        .bind(Json(storable(&message.content)))
+        .execute(&self.pool)
+        .await?;
+        Ok(())
+    }
+
+    async fn kept_messages(
+        &self,
+        after: i64,
+        limit: usize,
+    ) -> Result<Vec<(i64, ServiceMessage)>, StateError> {
+        let rows = sqlx::query(
+            "select id, task_id, stage, job, content from service_messages where id > $1 order by id limit $2",
+        )
+        .bind(after)
+        .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+        .fetch_all(&self.pool)
+        .await?;
+        let messages = rows.iter().map(|row| {
+            let message = ServiceMessage {
+                task: TaskId(row.try_get("task_id")?),
+                stage: stage_name(row, "stage")?,
+                job: row.try_get("job")?,
+                content: row.try_get::<Json<Value>, _>("content")?.0,
+            };
+            Ok((row.try_get("id")?, message))
+        });
+        Ok(messages.collect::<sqlx::Result<_>>()?)
+    }
+
+    async fn drop_message(&self, number: i64) -> Result<(), StateError> {
+        sqlx::query("delete from service_messages where id = $1")
+            .bind(number)
+            .execute(&self.pool)
+            .await?;
+        Ok(())
+    }
+
     async fn record_service(&self, record: &ServiceRecord) -> Result<(), StateError> {
         let mut transaction = leadership::begin(&self.pool, self.epoch).await?;
         sqlx::query(
-            "insert into services (name, failures, paused_until, error, told_at) values ($1, $2, $3, $4, $5)
+            "insert into services (name, failures, paused_until, error, told_at, submits, errors)
+             values ($1, $2, $3, $4, $5, $6, $7)
              on conflict (name) do update
              set failures = excluded.failures, paused_until = excluded.paused_until, error = excluded.error,
-                 told_at = excluded.told_at",
+                 told_at = excluded.told_at, submits = excluded.submits, errors = excluded.errors",
         )
         .bind(&record.name)
         .bind(i32::try_from(record.failures).unwrap_or(i32::MAX))
         .bind(record.paused_until)
         .bind(record.error.as_deref().map(storable_text))
         .bind(record.told_at)
+        .bind(i64::try_from(record.submits).unwrap_or(i64::MAX))
+        .bind(Json(&record.errors))
         .execute(&mut *transaction)
         .await?;
         transaction.commit().await?;
@@ -124,7 +211,7 @@ impl ServiceStore for PostgresStore {
 
     async fn services(&self) -> Result<Vec<ServiceRecord>, StateError> {
         let rows =
-            sqlx::query("select name, failures, paused_until, error, told_at from services order by name")
+            sqlx::query("select name, failures, paused_until, error, told_at, submits, errors from services order by name")
                 .fetch_all(&self.pool)
                 .await?;
         Ok(rows.iter().map(service_record).collect::<sqlx::Result<_>>()?)
@@ -141,6 +228,9 @@ fn service_job(row: &PgRow) -> sqlx::Result<ServiceJob> {
         },
         job: row.try_get("job")?,
         submitted_at: row.try_get("submitted_at")?,
+        polls: u32::try_from(row.try_get::<i32, _>("polls")?).unwrap_or_default(),
+        polled_at: row.try_get("polled_at")?,
+        told_at: row.try_get("told_at")?,
     })
 }
 
@@ -150,6 +240,8 @@ fn service_record(row: &PgRow) -> sqlx::Result<ServiceRecord> {
         failures: u32::try_from(row.try_get::<i32, _>("failures")?).unwrap_or_default(),
         paused_until: row.try_get("paused_until")?,
         error: row.try_get("error")?,
+        submits: u64::try_from(row.try_get::<i64, _>("submits")?).unwrap_or_default(),
+        errors: row.try_get::<Json<BTreeMap<String, u64>>, _>("errors")?.0,
         told_at: row.try_get("told_at")?,
     })
 }

@@ -12,8 +12,8 @@ use parkhang_actors::services::{JobListener, JobMessage, ServiceBounds, StageSer
 use parkhang_actors::stage::StageTable;
 use parkhang_core::domain::testing::{at, new_job, stage};
 use parkhang_core::domain::{
-    Generation, Job, JobConfig, NewJob, ServiceJob, ServiceLease, ServiceRecord, StageLimits, Task, TaskId,
-    WorkerId,
+    Amount, Fence, Generation, Job, JobConfig, NewJob, ServiceJob, ServiceLease, ServiceMessage,
+    ServiceRecord, StageLimits, Task, TaskId, WorkerId,
 };
 use parkhang_core::policy::job_action::JobAction;
 use parkhang_core::policy::rerun::{Rerun, TaskFilter};
@@ -93,6 +93,35 @@ impl ServiceStore for SlowServices {
         self.0.service_jobs(task).await
     }
 
+    async fn note_polls(&self, leases: &[Fence], at: DateTime<Utc>) -> Result<(), StateError> {
+        sleep(STORE).await;
+        self.0.note_polls(leases, at).await
+    }
+
+    async fn note_message(&self, lease: &Fence, at: DateTime<Utc>) -> Result<(), StateError> {
+        sleep(STORE).await;
+        self.0.note_message(lease, at).await
+    }
+
+    async fn keep_message(&self, message: &ServiceMessage) -> Result<(), StateError> {
+        sleep(STORE).await;
+        self.0.keep_message(message).await
+    }
+
+    async fn kept_messages(
+        &self,
+        after: i64,
+        limit: usize,
+    ) -> Result<Vec<(i64, ServiceMessage)>, StateError> {
+        sleep(STORE).await;
+        self.0.kept_messages(after, limit).await
+    }
+
+    async fn drop_message(&self, number: i64) -> Result<(), StateError> {
+        sleep(STORE).await;
+        self.0.drop_message(number).await
+    }
+
     async fn record_service(&self, record: &ServiceRecord) -> Result<(), StateError> {
         sleep(STORE).await;
         self.0.record_service(record).await
@@ -129,6 +158,7 @@ impl Leader {
                 poll_interval: Duration::from_secs(2),
                 has_webhook: name == "scrape",
             },
+            price: Amount::default(),
         });
         let bounds = ServiceBounds {
             max_in_flight: 3,

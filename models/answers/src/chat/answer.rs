@@ -152,6 +152,24 @@ fn is_refusal(text: &str) -> bool {
     !has_tibetan && REFUSALS.iter().any(|refusal| start.starts_with(refusal))
 }
 
+/// Tokens that an exchange took, as the server counts them; none where it does not.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tokens {
+    pub input: u64,
+    pub output: u64,
+}
+
+/// Largest number of tokens that is believed of one exchange, a thousand times that of the largest models.
+const MOST_TOKENS: u64 = 1_000_000_000;
+
+pub fn tokens(body: &Value) -> Tokens {
+    let number = |name: &str| body["usage"][name].as_u64().unwrap_or_default().min(MOST_TOKENS);
+    Tokens {
+        input: number("prompt_tokens"),
+        output: number("completion_tokens"),
+    }
+}
+
 /// Names of the models that a server lists at `/v1/models`.
 pub fn served_models(body: &Value) -> Vec<String> {
     let models = body["data"].as_array().into_iter().flatten();
@@ -191,6 +209,15 @@ mod tests {
     #[test]
     fn the_text_of_a_page_is_what_is_left_without_the_words_around_it() {
         let answer = ChatAnswer::of(&body(json!("བོད།"), "stop")).unwrap();
+        let counted = Tokens {
+            input: 1500,
+            output: 7,
+        };
+        assert_eq!(tokens(&body(json!(""), "stop")), counted);
+        assert_eq!(
+            tokens(&json!({"usage": {"prompt_tokens": "many"}})),
+            Tokens::default()
+        );
         assert_eq!((answer.tokens, answer.model.as_deref()), (Some(7), Some("qwen")));
         for text in [
             "བོད།",

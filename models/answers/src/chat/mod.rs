@@ -8,6 +8,6 @@ mod answer;
 mod repetition;
 mod request;
 
-pub use answer::{ChatAnswer, ChatError, served_models, server_version};
+pub use answer::{ChatAnswer, ChatError, Tokens, served_models, server_version, tokens};
 pub use repetition::repetition;
 pub use request::{Sampling, page_body, text_body};

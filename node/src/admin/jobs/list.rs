@@ -47,7 +47,7 @@ impl Command for List {
 impl Answer for Jobs {
     fn text(&self) -> String {
         let header = [
-            "job", "status", "priority", "volumes", "running", "done", "failed",
+            "job", "status", "priority", "volumes", "running", "done", "failed", "spent",
         ];
         let rows = self.jobs.iter().map(|job| {
             [
@@ -58,6 +58,10 @@ impl Answer for Jobs {
                 job.running.to_string(),
                 job.done.to_string(),
                 job.failed.to_string(),
+                job.spent_text()
+                    .unwrap_or_default()
+                    .trim_start_matches("spent ")
+                    .to_owned(),
             ]
         });
         table(header, rows, 2)

@@ -32,7 +32,7 @@ pub use self::rerun::Rerun;
 pub use self::stats::{StageStats, Stats, stage_table};
 pub use self::status::Status;
 pub use self::steer::{Cancel, Close, Pause, Resume};
-pub use self::summary::{JobSummary, by_job, counts_by_job};
+pub use self::summary::{JobSummary, ServiceSpending, by_job, counts_by_job};
 
 use parkhang_core::domain::{Job, JobKey};
 use parkhang_state::StateStore;

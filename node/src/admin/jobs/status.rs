@@ -5,15 +5,15 @@ use std::time::Duration;
 use async_trait::async_trait;
 use chrono::Utc;
 use clap::Args;
-use parkhang_core::domain::{Job, JobKey, JobStatus, QueuePurpose, QueueRecord, TaskStatus};
-use parkhang_core::policy::diagnosis::{Reason, of_job};
+use parkhang_core::domain::{Job, JobKey, JobStatus, QueuePurpose, QueueRecord, Spending, TaskStatus};
+use parkhang_core::policy::diagnosis::{ClusterFacts, Reason, of_job};
 use parkhang_state::{JobTaskCount, StateStore};
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::counts::{StageCounts, tallies, waiting_stages};
-use super::{JobSummary, find};
+use super::{JobSummary, ServiceSpending, find};
 use crate::admin::command::{Access, Answer, Command, Verb};
 use crate::admin::diagnosis::{cluster_facts, in_lines};
 use crate::admin::queues::{alarms, queue_looks};
@@ -83,6 +83,8 @@ pub struct JobDetails {
     failed_pages: u64,
     /// Some of the volumes of these pages.
     volumes_with_failed_pages: Vec<String>,
+    /// What was asked of services.
+    spending: Vec<ServiceSpending>,
 }
 
 #[async_trait]
@@ -97,7 +99,8 @@ impl Command for Status {
     async fn run(self, admin: &Admin) -> Result<JobDetails, Refusal> {
         let job = find(admin, &self.job).await?;
         let counts = admin.store.job_task_counts(Some(job.id)).await?;
-        let summary = JobSummary::new(&job, &counts);
+        let spending = admin.store.spending(Some(job.id)).await?;
+        let summary = JobSummary::new(admin, &job, &counts, &spending);
         // Grouping errors is a query of its own, which most jobs do not need.
         let failures = if counts.iter().any(|count| count.status == TaskStatus::Failed) {
             admin.store.error_groups(&job, CAUSES).await?
@@ -105,7 +108,7 @@ impl Command for Status {
             Vec::new()
         };
         let left_out = admin.store.failed_pages(job.id).await?;
-        let reasons = reasons(admin, &job, &counts).await?;
+        let reasons = reasons(admin, &job, &counts, &spending).await?;
         let mut obstacles = in_lines(&reasons, &job.key, &admin.stages, Utc::now());
         obstacles.extend(queue_alarms(admin, &job, &counts).await?);
         Ok(JobDetails {
@@ -129,6 +132,7 @@ impl Command for Status {
                 .collect(),
             failed_pages: left_out.pages,
             volumes_with_failed_pages: left_out.volumes,
+            spending: spending.into_iter().map(ServiceSpending::from).collect(),
             summary,
         })
     }
@@ -167,8 +171,16 @@ async fn queue_alarms(admin: &Admin, job: &Job, counts: &[JobTaskCount]) -> Resu
 }
 
 /// Reasons that keep the job's volumes from going on.
-async fn reasons(admin: &Admin, job: &Job, counts: &[JobTaskCount]) -> Result<Vec<Reason>, Refusal> {
-    let cluster = cluster_facts(&admin.store, &admin.loaded.config).await?;
+async fn reasons(
+    admin: &Admin,
+    job: &Job,
+    counts: &[JobTaskCount],
+    spending: &[Spending],
+) -> Result<Vec<Reason>, Refusal> {
+    let cluster = ClusterFacts {
+        spending: spending.to_vec(),
+        ..cluster_facts(&admin.store, &admin.loaded.config).await?
+    };
     Ok(of_job(job, &waiting_stages(&job.pipeline, counts), &cluster))
 }
 
@@ -199,6 +211,8 @@ impl Answer for JobDetails {
             add(stage.failed, format!("failed at {name}"));
         }
         add(self.summary.done, "done".to_owned());
+        lines.extend(self.summary.spent_text());
+        lines.extend(self.spending.iter().map(ServiceSpending::line));
         if let Some(seconds) = self.eta_s {
             let rounded = Duration::from_secs(seconds.round() as u64);
             lines.push(format!("about {} to go", humantime::format_duration(rounded)));

@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use clap::Args;
 use parkhang_core::domain::JobKey;
 use parkhang_core::policy::job_action::JobAction;
+use parkhang_core::policy::spending::paused_for;
 use parkhang_state::StateStore;
 
 use super::status::UNTIL_ENDED;
@@ -52,6 +53,14 @@ impl Command for Resume {
     type Answer = JobSummary;
 
     async fn run(self, admin: &Admin) -> Result<JobSummary, Refusal> {
+        let job = find(admin, &self.job).await?;
+        let spending = admin.store.spending(Some(job.id)).await?;
+        if let Some(spent) = paused_for(&job, &spending) {
+            let (budget, key) = (job.config.budget, &job.key);
+            return Err(Refusal::Conflict(format!(
+                "job {key} has spent its budget: {spent} of {budget}; `node job limits {key} budget=AMOUNT` raises it, where 0 is any"
+            )));
+        }
         act(admin, &self.job, JobAction::Resume).await
     }
 }

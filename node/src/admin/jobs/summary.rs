@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
-use parkhang_core::domain::{Job, JobId, Position, TaskStatus};
+use parkhang_core::domain::{Amount, Job, JobId, Position, Spending, TaskStatus};
 use parkhang_state::{JobTaskCount, StateStore};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::admin::command::Answer;
 use crate::admin::{Admin, Refusal};
+use crate::words::pluralize;
 
 /// Summary of a job.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
@@ -31,10 +32,19 @@ pub struct JobSummary {
     /// Volumes that failed for good.
     pub failed: u64,
     pub running: u64,
+    /// Cost of what it has asked of services.
+    #[schema(value_type = String)]
+    pub spent: Amount,
+    /// Amount at which it is paused; 0.00 is none.
+    #[schema(value_type = String)]
+    pub budget: Amount,
+    /// Word for the currency of both.
+    pub currency: String,
 }
 
 impl JobSummary {
-    pub fn new(job: &Job, counts: &[JobTaskCount]) -> Self {
+    /// `spending` is that of the job, and may be that of others too.
+    pub fn new(admin: &Admin, job: &Job, counts: &[JobTaskCount], spending: &[Spending]) -> Self {
         let count = |wanted: &dyn Fn(&JobTaskCount) -> bool| -> u64 {
             counts
                 .iter()
@@ -55,6 +65,9 @@ impl JobSummary {
             done: count(&|count| count.position == Position::Done),
             failed: count(&|count| count.terminal),
             running: count(&|count| count.status == TaskStatus::Running),
+            spent: Spending::total(spending.iter().filter(|spending| spending.job == job.id)),
+            budget: job.config.budget,
+            currency: admin.loaded.config.costs.currency.clone(),
         }
     }
 
@@ -64,17 +77,70 @@ impl JobSummary {
         format!("{}{standing}", self.status)
     }
 
+    /// Spending in words; `None` where nothing was spent and there is no budget.
+    pub fn spent_text(&self) -> Option<String> {
+        let of = match self.budget.is_zero() {
+            true if self.spent.is_zero() => return None,
+            true => String::new(),
+            false => format!(" of {}", self.budget),
+        };
+        Some(
+            format!("spent {}{of} {}", self.spent, self.currency)
+                .trim_end()
+                .to_owned(),
+        )
+    }
+
     pub async fn of(admin: &Admin, job: &Job) -> Result<Self, Refusal> {
         let counts = admin.store.job_task_counts(Some(job.id)).await?;
-        Ok(Self::new(job, &counts))
+        let spending = admin.store.spending(Some(job.id)).await?;
+        Ok(Self::new(admin, job, &counts, &spending))
     }
 
     /// Summaries of all jobs, the oldest first.
     pub async fn of_all(admin: &Admin) -> Result<Vec<Self>, Refusal> {
         let jobs = admin.store.jobs().await?;
         let counts = counts_by_job(admin).await?;
+        let spending = admin.store.spending(None).await?;
         let counts_of = |job: &Job| counts.get(&job.id).map_or(&[][..], Vec::as_slice);
-        Ok(jobs.iter().map(|job| Self::new(job, counts_of(job))).collect())
+        let summary = |job| Self::new(admin, job, counts_of(job), &spending);
+        Ok(jobs.iter().map(summary).collect())
+    }
+}
+
+/// Use that a job has made of a service.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct ServiceSpending {
+    pub service: String,
+    /// Submits, or pages.
+    pub calls: u64,
+    pub input_tokens: u64,
+    pub output_tokens: u64,
+    #[schema(value_type = String)]
+    pub cost: Amount,
+}
+
+impl From<Spending> for ServiceSpending {
+    fn from(spending: Spending) -> Self {
+        Self {
+            service: spending.service,
+            calls: spending.usage.calls,
+            input_tokens: spending.usage.input_tokens,
+            output_tokens: spending.usage.output_tokens,
+            cost: spending.cost,
+        }
+    }
+}
+
+impl ServiceSpending {
+    /// The use in words, such as `vision: 12 calls, 0.018`.
+    pub fn line(&self) -> String {
+        let calls = pluralize(self.calls, "call");
+        let tokens = match (self.input_tokens, self.output_tokens) {
+            (0, 0) => String::new(),
+            (input, output) => format!(", {input} tokens in, {output} out"),
+        };
+        format!("{}: {calls}{tokens}, {}", self.service, self.cost)
     }
 }
 

@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use clap::Args;
-use parkhang_core::domain::{Job, JobKey, StageRun, Task, VolumeId, VolumeResults};
-use parkhang_state::StateStore;
+use parkhang_core::domain::{Job, JobKey, ServiceJob, StageRun, Task, VolumeId, VolumeResults};
+use parkhang_state::{ServiceStore, StateStore};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -42,6 +42,8 @@ pub struct TaskDetails {
     /// One run for each lease, the oldest first.
     runs: Vec<Run>,
     results: Option<Results>,
+    /// Jobs that services have had for it, in the order in which they were submitted.
+    services: Vec<AtService>,
     /// Pages that are worked on, as the node last reported; if they are many, those that have been at their step for longest.
     at_work: Vec<PageInHand>,
 }
@@ -72,6 +74,59 @@ pub struct Run {
     metrics: serde_json::Value,
 }
 
+/// Job of a service for one lease.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct AtService {
+    stage: String,
+    attempt: i32,
+    generation: i64,
+    /// Id that the service gave the job.
+    job: String,
+    submitted_at: DateTime<Utc>,
+    /// Times that the service was asked about it.
+    polls: u32,
+    /// Time of the last of them.
+    polled_at: Option<DateTime<Utc>>,
+    /// Time at which the service told of it by the webhook for the first time.
+    told_at: Option<DateTime<Utc>>,
+}
+
+impl From<ServiceJob> for AtService {
+    fn from(job: ServiceJob) -> Self {
+        Self {
+            stage: job.fence.stage.to_string(),
+            attempt: job.fence.attempt.0,
+            generation: job.fence.generation.0,
+            job: job.job,
+            submitted_at: job.submitted_at,
+            polls: job.polls,
+            polled_at: job.polled_at,
+            told_at: job.told_at,
+        }
+    }
+}
+
+impl AtService {
+    fn in_a_line(&self, now: DateTime<Utc>) -> String {
+        let asked = self.polled_at.map_or("not asked about".to_owned(), |last| {
+            let times = pluralize(u64::from(self.polls), "time");
+            format!("asked about {times}, last {}", away(last, now))
+        });
+        let told = self
+            .told_at
+            .map_or("not told of by a webhook".to_owned(), |told| {
+                format!("told of by a webhook {}", away(told, now))
+            });
+        format!(
+            "{} {}: submitted {} as job {}, {asked}, {told}",
+            self.stage,
+            self.attempt,
+            away(self.submitted_at, now),
+            self.job
+        )
+    }
+}
+
 /// Results of a volume. Confidences are from 0 to 1.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Results {
@@ -98,6 +153,7 @@ impl Command for Show {
         let (job, task) = find(admin, &self.job, &self.volume).await?;
         let runs = admin.store.stage_runs(task.id).await?;
         let results = admin.store.volume_results(task.id).await?;
+        let services = admin.store.service_jobs(task.id).await?;
         Ok(TaskDetails {
             task: TaskLine::of(&task, &job),
             category: task.last_error.as_ref().map(|error| error.category.as_str()),
@@ -105,6 +161,7 @@ impl Command for Show {
             not_before: task.not_before,
             runs: runs.into_iter().map(Run::from).collect(),
             results: results.map(Results::from),
+            services: services.into_iter().map(AtService::from).collect(),
             at_work: at_work(admin, &job, &task).await?,
         })
     }
@@ -253,6 +310,9 @@ impl Answer for TaskDetails {
             ]
         });
         text.push_str(&table(header, rows, usize::MAX));
+        for job in &self.services {
+            text.push_str(&format!("\n{}", job.in_a_line(now)));
+        }
         for (stage, models) in self.last_models() {
             text.push_str(&format!("\n{stage} was done with {}", models.join(", ")));
         }
@@ -320,6 +380,7 @@ mod tests {
                 not_before: None,
                 runs: Vec::new(),
                 results: None,
+                services: Vec::new(),
                 at_work: Vec::new(),
             };
             details.text().lines().next().map(str::to_owned)
@@ -358,6 +419,7 @@ mod tests {
                 confidence_p50: None,
                 confidence_p90: None,
             }),
+            services: Vec::new(),
             at_work: Vec::new(),
         };
         let text = details.text();

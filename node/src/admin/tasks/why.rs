@@ -2,7 +2,8 @@ use async_trait::async_trait;
 use chrono::Utc;
 use clap::Args;
 use parkhang_core::domain::{JobKey, VolumeId};
-use parkhang_core::policy::diagnosis::of_task;
+use parkhang_core::policy::diagnosis::{ClusterFacts, of_task};
+use parkhang_state::StateStore;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -26,7 +27,7 @@ pub struct Why {
 pub struct Explanation {
     volume: String,
     state: State,
-    /// A word for programs: finished, failed, running, at_service, overdue, job, backing_off, no_leader, no_pool, no_model, service_paused, limit, suspect, no_slot, unpublished, in_queue, received, missing or nothing.
+    /// A word for programs: finished, failed, running, at_service, overdue, budget, job, backing_off, no_leader, no_pool, no_model, service_paused, limit, suspect, no_slot, unpublished, in_queue, received, missing or nothing.
     blocker: &'static str,
     reason: String,
     /// What to do about it, if there is something.
@@ -47,7 +48,10 @@ impl Command for Why {
             Err(refusal) => return Err(with_requests(admin, &self.job, refusal).await?),
         };
         let config = &admin.loaded.config;
-        let cluster = cluster_facts(&admin.store, config).await?;
+        let cluster = ClusterFacts {
+            spending: admin.store.spending(Some(job.id)).await?,
+            ..cluster_facts(&admin.store, config).await?
+        };
         let message = message_of(&admin.store, config, (&task, &job), &cluster).await?;
         let found = of_task(&task, &job, &cluster, message.as_ref());
         Ok(Explanation {

@@ -39,6 +39,15 @@ fn services_that_read_pages_are_configuration() {
         ("", 0.5, 0.2)
     );
     assert!(engine("scraper").is_none());
+    let key = fixture.write("key.json", 0o600, "{\n  \"type\": \"service_account\"\n}\n");
+    let flag = format!("service.vision.token_file={}", key.display());
+    let of_account = load(Some(&file), &[], &[&flag]).validated().unwrap();
+    let token = of_account.secrets.tokens["vision"].text.clone();
+    let vision = of_account.config.service["vision"].engine("vision", Some(token));
+    assert!(matches!(
+        vision.unwrap().credential,
+        Some(Credential::GoogleAccount(_))
+    ));
     assert!(!format!("{loaded:?}").contains("hunter"));
 }
 

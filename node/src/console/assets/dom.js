@@ -72,6 +72,7 @@ export function tile(value, label, kind) {
 
 const KINDS = {
   running: "busy", joined: "good", done: "good", completed: "good", failed: "bad", lost: "bad", quarantined: "bad",
+  "left alone": "bad", "in doubt": "busy",
   working: "busy", reporting: "busy", restarting: "busy", silent: "bad",
   retrying: "busy", draining: "busy", interrupted: "busy", paused: "idle", waiting: "idle", cancelled: "idle", left: "idle", created: "idle",
 };

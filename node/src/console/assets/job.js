@@ -97,6 +97,9 @@ function header(about, path, draw) {
       tile(percent(about.volumes ? about.done / about.volumes : 0), "done"),
       tile(count(about.failed), "failed", about.failed ? "bad" : undefined),
       tile(left > 0 && about.eta_s !== null ? duration(about.eta_s) : left > 0 ? "not known" : "none", "left to do"),
+      (Number(about.spent) > 0 || Number(about.budget) > 0)
+        && tile(Number(about.budget) > 0 ? `${about.spent} of ${about.budget}` : about.spent, `${about.currency} spent`.trim(),
+          Number(about.budget) > 0 && Number(about.spent) >= Number(about.budget) ? "bad" : undefined),
       tile(about.priority, "priority")),
     about.models.length > 0 && h("p", { class: "note" }, `read with ${about.models.join(", ")}`),
     about.failed_pages > 0 && h("p", {}, `${count(about.failed_pages)} ${about.failed_pages === 1 ? "page" : "pages"} could not be read and left out, of `,

@@ -28,6 +28,7 @@ export async function overview(place) {
         ["in use", (stage) => bar([["busy", Math.min(stage.running, stage.slots), "in use"],
           ["idle", Math.max(0, stage.slots - stage.running), "free"]])],
       ], cluster.stages, "No open job has a stage to run."),
+      cluster.services.length > 0 && [h("h2", {}, "Services"), serviceTable(cluster.services)],
       cluster.queues.length > 0 && [h("h2", {}, "Queues"), queueTable(cluster.queues)],
       cluster.scaling.length > 0 && [h("h2", {}, "Autoscaler"), fleets(cluster.scaling)],
       h("h2", {}, "Jobs"),
@@ -41,6 +42,24 @@ export async function overview(place) {
   };
   await draw();
   return { refresh: draw };
+}
+
+// Services that do stages or read pages.
+function serviceTable(services) {
+  const errors = (service) => Object.values(service.errors).reduce((sum, number) => sum + number, 0);
+  return table([
+    ["service", (service) => service.service],
+    ["does", (service) => service.stages.join(", ") || service.kind.replace("_", " ")],
+    ["state", (service) => service.state && [state(service.state.replace("_", " ")), " ", service.left_alone_until && ago(service.left_alone_until)]],
+    ["in flight", (service) => (service.in_flight === null ? "" : `${count(service.in_flight)} of ${count(service.max_in_flight)}`), "n"],
+    ["a minute", (service) => count(service.submits_a_minute), "n"],
+    ["errors", (service) => h("span", {
+      class: errors(service) > 0 ? "bad" : undefined,
+      title: Object.entries(service.errors).map(([category, number]) => `${category} ${number}`).join(", ") || undefined,
+    }, count(errors(service))), "n"],
+    ["oldest", (service) => (service.oldest ? ago(service.oldest) : "")],
+    ["spent", (service) => (Number(service.spent) > 0 ? `${service.spent} ${service.currency}`.trim() : ""), "n"],
+  ], services);
 }
 
 // What the autoscaler decided last.

@@ -29,6 +29,15 @@ export async function task(place, job, volume) {
         ["took", (run) => run.ended_at && duration((new Date(run.ended_at) - new Date(run.started_at)) / 1000), "n"],
         ["error", (run) => run.error ?? "", "wrap"],
       ], about.runs, "No stage has run yet."),
+      about.services.length > 0 && [h("h2", {}, "At services"), table([
+        ["stage", (job) => job.stage],
+        ["try", named],
+        ["job", (job) => job.job, "wrap"],
+        ["submitted", (job) => ago(job.submitted_at)],
+        ["asked", (job) => job.polls, "n"],
+        ["last", (job) => (job.polled_at ? ago(job.polled_at) : "never")],
+        ["webhook", (job) => (job.told_at ? ago(job.told_at) : "none")],
+      ], about.services)],
       about.results && h("h2", {}, "What came out"),
       about.results && h("dl", { class: "facts" }, [
         ["pages", about.results.images], ["lines", about.results.lines], ["characters", about.results.characters],

@@ -34,6 +34,7 @@ fn cluster(pools: &[PoolInfo], held: &[Held]) -> ClusterFacts {
         pools: pools.to_vec(),
         held: held.to_vec(),
         services: Vec::new(),
+        spending: Vec::new(),
         now: at(0),
     }
 }
@@ -372,7 +373,7 @@ proptest! {
             Reason::Job { status } if *status != JobStatus::Paused => {
                 prop_assert!(matches!(of_job[..], [] | [Reason::NoLeader]), "{:?}", of_job);
             }
-            Reason::Job { .. } => prop_assert_eq!(of_job, [reported]),
+            Reason::Budget { .. } | Reason::Job { .. } => prop_assert_eq!(of_job, [reported]),
             _ => prop_assert_eq!(of_job, []),
         }
     }
@@ -392,6 +393,7 @@ proptest! {
                 ..pool(&format!("new-{rank}"), stage.as_str(), 1)
             };
             match reason {
+                Reason::Budget { budget, .. } => job.config.budget = budget.plus(budget),
                 Reason::Job { .. } => job.status = JobStatus::Running,
                 Reason::BackingOff { .. } => task.not_before = None,
                 Reason::NoLeader => cluster.is_led = true,
@@ -408,9 +410,10 @@ proptest! {
 }
 
 /// Names of the reasons of a task that is not leased, in the order in which they have to go.
-const ORDER: [&str; 10] = [
+const ORDER: [&str; 11] = [
     "finished",
     "failed",
+    "budget",
     "job",
     "backing_off",
     "no_leader",

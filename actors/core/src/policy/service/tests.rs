@@ -14,8 +14,9 @@ fn limits(max_retries: u32) -> StageLimits {
 
 #[test]
 fn a_service_pauses_longer_each_time_and_as_long_as_it_asks() {
-    let seconds =
-        |failures, asked: Option<u64>| pause_after(failures, asked.map(Duration::from_secs), 0.0).as_secs();
+    let seconds = |failures, asked: Option<u64>| {
+        pause_after(FIRST_PAUSE, failures, asked.map(Duration::from_secs), 0.0).as_secs()
+    };
     assert_eq!([1, 2, 3].map(|failures| seconds(failures, None)), [1, 2, 4]);
     assert_eq!(seconds(1, Some(7)), 7);
     assert_eq!(seconds(3, Some(1)), 4);
@@ -95,9 +96,7 @@ proptest! {
                 Step::Recorded => {
                     let free = fence.filter(|fence| jobs.iter().all(|known| known.fence != *fence));
                     let number = jobs.len();
-                    jobs.extend(free.map(|fence| ServiceJob {
-                        fence, job: format!("j{number}"), submitted_at: at(0),
-                    }));
+                    jobs.extend(free.map(|fence| ServiceJob::new(fence, format!("j{number}"), at(0))));
                     continue;
                 }
                 Step::Told(number, good) => {

@@ -13,6 +13,7 @@ mod by_node;
 mod failures;
 mod forecast;
 mod paces;
+mod services;
 mod tasks;
 mod volumes;
 
@@ -37,6 +38,7 @@ impl PostgresStore {
                  (select md5(string_agg(concat_ws(' ', id, status, config), ',' order by id)) from jobs where finished_at is null),
                  (select max(finished_at) from jobs),
                  (select max(looked_at) from queue_looks),
+                 (select max(told_at) from services),
                  (select md5(string_agg(concat_ws(' ', name, state), ',' order by name)) from nodes)) as mark",
         )
         .fetch_one(&self.pool)

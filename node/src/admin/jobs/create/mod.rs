@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use chrono::Utc;
 use clap::Args;
 use parkhang_actors::stage::OCR;
-use parkhang_core::domain::{JobKey, LineMode, NewJob, StageName};
+use parkhang_core::domain::{Amount, JobKey, LineMode, NewJob, StageName};
 use parkhang_state::{Sample, StateStore};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -47,6 +47,9 @@ pub struct Create {
     /// Volumes in work at once; short for job.max_running.
     #[arg(long, value_name = "N")]
     max_running: Option<usize>,
+    /// Amount that the job may spend at services before it is paused, in the currency of their prices; short for job.budget.
+    #[arg(long, value_name = "AMOUNT")]
+    budget: Option<Amount>,
     /// Set a key of the job's configuration; may be repeated. See `docs/config.md`.
     #[arg(long = "config", value_name = "KEY=VALUE")]
     config: Vec<String>,
@@ -95,11 +98,13 @@ impl Command for Create {
     async fn run(self, admin: &Admin) -> Result<Created, Refusal> {
         let priority = self.priority.map(|priority| format!("priority={priority}"));
         let max_running = self.max_running.map(|volumes| format!("max_running={volumes}"));
+        let budget = self.budget.map(|budget| format!("budget={budget}"));
         let pairs: Vec<String> = self
             .config
             .into_iter()
             .chain(priority)
             .chain(max_running)
+            .chain(budget)
             .chain(models_pair(&self.model))
             .collect();
         let config = admin.loaded.config.job.clone();

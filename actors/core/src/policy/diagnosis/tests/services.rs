@@ -1,7 +1,9 @@
 //! Stages that services do.
 
+use std::collections::BTreeMap;
+
 use super::*;
-use crate::domain::ServiceRecord;
+use crate::domain::{ErrorCategory, ServiceRecord};
 
 fn holder() -> WorkerId {
     WorkerId::of_service("llm", &stage("read"))
@@ -13,6 +15,8 @@ fn paused_until(seconds: i64) -> ServiceRecord {
         failures: 2,
         paused_until: Some(at(seconds)),
         error: Some("HTTP 503".to_owned()),
+        submits: 1,
+        errors: BTreeMap::from([("server".to_owned(), 1)]),
         told_at: at(-1),
     }
 }
@@ -74,4 +78,26 @@ fn an_orchestrator_with_services_is_no_node_that_takes_its_work_itself() {
     };
     assert_eq!(is_led(record(worker_record(&holder().0, "read"))), (false, 1));
     assert_eq!(is_led(record(worker_record("node/read/1", "read"))), (true, 1));
+}
+
+#[test]
+fn a_service_that_reads_pages_and_is_away_is_what_a_volume_waits_for() {
+    let config = JobConfig::default().with_overrides(["models=read=vision"]);
+    let job = Job {
+        config: config.unwrap(),
+        ..job()
+    };
+    let message = "waiting for service vision: HTTP 503, tried 2 times";
+    let task = Task {
+        last_error: Some(StageError::new("read", ErrorCategory::Service, message)),
+        not_before: Some(at(20)),
+        ..fresh()
+    };
+    let reason = Reason::ServicePaused {
+        stage: stage("read"),
+        service: "vision".to_owned(),
+        until: at(20),
+        error: Some(message.to_owned()),
+    };
+    assert_eq!(of_task(&task, &job, &cluster(&[], &[]), None), reason);
 }
