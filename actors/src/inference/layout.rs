@@ -42,7 +42,9 @@ impl PictureNetwork for Tables {
     }
 
     fn is_sound(answer: &Vec<TableStep>) -> bool {
-        answer.iter().all(|step| step.probability.is_finite())
+        let finite =
+            |step: &TableStep| step.probability.is_finite() && step.corners.iter().all(|at| at.is_finite());
+        answer.iter().all(finite)
     }
 }
 

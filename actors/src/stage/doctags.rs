@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use image::DynamicImage;
-use parkhang_documents::{Block, Page, PageLayout, PageWord, blocks, turn_of};
+use parkhang_documents::{Block, Page, PageLayout, PageWord, Table, blocks, turn_of};
 use parkhang_models::page::decode::DecodeLimits;
 use parkhang_pdf::Rect;
 use parkhang_words::{InferenceError, LayoutModels, page_layout};
@@ -249,6 +249,6 @@ fn block_row(page: &PageTextRow, block: Block, index: i32) -> BlockRow {
         bbox_x1,
         bbox_y1,
         size: block.size,
-        cells: block.table.map(|table| table.cells).unwrap_or_default(),
+        cells: block.table.map(Table::into_cells).unwrap_or_default(),
     }
 }

@@ -3,7 +3,7 @@
 use image::{ImageBuffer, Pixel, imageops};
 use serde::{Deserialize, Serialize};
 
-/// How far the content of a page is turned clockwise.
+/// Turn of the content of a page, clockwise.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Turn {

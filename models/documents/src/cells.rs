@@ -1,14 +1,21 @@
 //! Texts of the cells of tables.
 
-use crate::block::{Cell, Table};
+use crate::block::{Cell, Table, TableError};
 use crate::geometry::{Bounds, area, common, height, intersection, middle, union};
 use crate::layout::TableStructure;
 use crate::lines::joined;
 use crate::word::PageWord;
 
-/// The cells of a table with the words that lie in them. Cells of the structure are near the truth only, so a word goes to the cell that
+/// The cells of a table with the words that lie in them. The places of the network's cells are inexact, so a word goes to the cell that
 /// covers most of it, else to the nearest.
-pub(crate) fn filled(structure: &TableStructure, words: &[PageWord<'_>], inside: &[usize]) -> Table {
+///
+/// # Errors
+/// [`TableError`] for a structure whose cells are no table.
+pub(crate) fn filled(
+    structure: &TableStructure,
+    words: &[PageWord<'_>],
+    inside: &[usize],
+) -> Result<Table, TableError> {
     let mut of_cells: Vec<Vec<usize>> = vec![Vec::new(); structure.cells.len()];
     for &place in inside {
         let bounds = &words[place].bounds;
@@ -33,11 +40,7 @@ pub(crate) fn filled(structure: &TableStructure, words: &[PageWord<'_>], inside:
             text: joined(places.iter().map(|&place| &words[place])),
         }
     });
-    Table {
-        rows: structure.rows,
-        columns: structure.columns,
-        cells: cells.collect(),
-    }
+    Table::new(cells.collect())
 }
 
 /// Share of a word that a cell covers; for a cell that does not, the distance from it, negative.

@@ -76,7 +76,8 @@ fn location(bounds: &Bounds, [width, height]: [f32; 2]) -> String {
     let mut text = String::new();
     for (place, edge) in bounds.iter().enumerate() {
         let side = [width, height][place % 2].max(f32::MIN_POSITIVE);
-        let step = (edge / side * GRID).round().clamp(0.0, GRID);
+        // The cast ends at 0 and makes 0 of what is no number.
+        let step = ((edge / side * GRID).round() as u32).min(GRID as u32);
         let _ = write!(text, "<loc_{step}>");
     }
     text
@@ -84,15 +85,16 @@ fn location(bounds: &Bounds, [width, height]: [f32; 2]) -> String {
 
 /// Writes the rows of a table: a token for each place of the grid, those that a cell reaches into included.
 fn write_otsl(text: &mut String, table: &Table) {
-    let mut grid: Vec<Option<(&Cell, bool, bool)>> = vec![None; table.rows * table.columns];
-    for cell in &table.cells {
-        for row in cell.row..(cell.row + cell.row_span).min(table.rows) {
-            for column in cell.column..(cell.column + cell.column_span).min(table.columns) {
-                grid[row * table.columns + column] = Some((cell, row > cell.row, column > cell.column));
+    let columns = table.columns();
+    let mut grid: Vec<Option<(&Cell, bool, bool)>> = vec![None; table.rows() * columns];
+    for cell in table.cells() {
+        for row in cell.row..cell.row + cell.row_span {
+            for column in cell.column..cell.column + cell.column_span {
+                grid[row * columns + column] = Some((cell, row > cell.row, column > cell.column));
             }
         }
     }
-    for row in grid.chunks(table.columns.max(1)) {
+    for row in grid.chunks(columns.max(1)) {
         for place in row {
             match place {
                 None => text.push_str("<ecel>"),
@@ -148,16 +150,13 @@ mod tests {
                 block(Role::ListItem, &["• one"]),
                 block(Role::ListItem, &["• two"]),
                 Block {
-                    table: Some(Table {
-                        rows: 3,
-                        columns: 2,
-                        cells: vec![
-                            cell(0, 0, 1, 2, "head"),
-                            cell(1, 0, 2, 1, "side"),
-                            cell(1, 1, 1, 1, ""),
-                            cell(2, 1, 1, 1, "x & y"),
-                        ],
-                    }),
+                    table: Table::new(vec![
+                        cell(0, 0, 1, 2, "head"),
+                        cell(1, 0, 2, 1, "side"),
+                        cell(1, 1, 1, 1, ""),
+                        cell(2, 1, 1, 1, "x & y"),
+                    ])
+                    .ok(),
                     ..block(Role::Table, &[])
                 },
                 block(Role::Figure, &["label"]),
@@ -176,5 +175,11 @@ mod tests {
                  <picture>{place}</picture>\n"
             )
         );
+    }
+
+    #[test]
+    fn places_outside_the_page_are_moved_to_its_edge() {
+        let location = location(&[-0.1, f32::NAN, 900.0, 400.0], [600.0, 800.0]);
+        assert_eq!(location, "<loc_0><loc_0><loc_500><loc_250>");
     }
 }

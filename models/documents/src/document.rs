@@ -1,7 +1,7 @@
 //! A document: the blocks of its pages as one text, without what belongs to pages alone.
 
 use crate::block::{Block, Role, Table};
-use crate::geometry::Bounds;
+use crate::geometry::{Bounds, common};
 use crate::lines::is_written_together;
 use crate::markers::{ends_sentence, marker};
 
@@ -114,7 +114,9 @@ fn goes_on(before: &Part, place: &Place, text: &str) -> bool {
     let Some(last) = before.places.last() else {
         return false;
     };
-    let is_elsewhere = place.page != last.page || place.bounds[1] < last.bounds[1];
+    // Another column lies beside this one; on a page that lies turned, the next paragraph may lie above.
+    let is_beside = common(&place.bounds, &last.bounds, 0) <= 0.0;
+    let is_elsewhere = place.page != last.page || is_beside && place.bounds[1] < last.bounds[1];
     let begins_anew = text
         .chars()
         .next()

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use crate::block::{Role, Table};
 use crate::document::{DocumentPage, Part, parts};
+use crate::markers::without_bullet;
 
 /// A document in HTML. Headers and footers are left out; each part says on which pages it stands.
 pub fn html(title: &str, pages: &[DocumentPage]) -> String {
@@ -33,26 +34,25 @@ fn write_part(text: &mut String, part: &Part) {
     let _ = match part.role {
         Role::Title => writeln!(text, "<h1{pages}>{written}</h1>"),
         Role::Heading => writeln!(text, "<h2{pages}>{written}</h2>"),
-        Role::ListItem => writeln!(text, "<li{pages}>{written}</li>"),
+        Role::ListItem => writeln!(text, "<li{pages}>{}</li>", escaped(without_bullet(&part.text))),
         Role::Caption => writeln!(text, "<p class=\"caption\"{pages}>{written}</p>"),
         Role::Footnote => writeln!(text, "<aside class=\"footnote\"{pages}>{written}</aside>"),
         Role::Formula => writeln!(text, "<p class=\"formula\"{pages}>{written}</p>"),
         Role::Figure => writeln!(text, "<figure{pages}></figure>"),
-        Role::Table => writeln!(
-            text,
-            "{}",
-            part.table.as_ref().map(table_html).unwrap_or_default()
-        ),
+        Role::Table => {
+            let table = part.table.as_ref().map(|table| table_html(table, &pages));
+            writeln!(text, "{}", table.unwrap_or_default())
+        }
         Role::Text | Role::Header | Role::Footer => writeln!(text, "<p{pages}>{written}</p>"),
     };
 }
 
-/// A table in HTML.
-pub(crate) fn table_html(table: &Table) -> String {
-    let mut text = String::from("<table>\n");
-    for row in 0..table.rows {
+/// A table in HTML. `attributes` are those of its element, each with a space before.
+pub(crate) fn table_html(table: &Table, attributes: &str) -> String {
+    let mut text = format!("<table{attributes}>\n");
+    for row in 0..table.rows() {
         text.push_str("<tr>");
-        for cell in table.cells.iter().filter(|cell| cell.row == row) {
+        for cell in table.cells().iter().filter(|cell| cell.row == row) {
             let tag = if cell.is_header { "th" } else { "td" };
             let _ = write!(text, "<{tag}");
             for (name, span) in [("rowspan", cell.row_span), ("colspan", cell.column_span)] {
@@ -96,7 +96,7 @@ mod tests {
             size: [600.0, 800.0],
             blocks: vec![
                 block(Role::Heading, "A & B"),
-                block(Role::ListItem, "one"),
+                block(Role::ListItem, "• one"),
                 block(Role::ListItem, "two"),
                 block(Role::Text, "1 < 2"),
             ],

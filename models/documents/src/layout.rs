@@ -1,11 +1,11 @@
-//! What the layout networks see of a page: regions, and the cells of tables. `parkhang-words` has the networks.
+//! Findings of the layout networks on a page: regions, and the cells of tables. `parkhang-words` has the networks.
 
 use serde::{Deserialize, Serialize};
 
 /// Kind of a region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum RegionKind {
+pub enum LayoutClass {
     Text,
     Title,
     Figure,
@@ -21,8 +21,8 @@ pub enum RegionKind {
 /// A region of a page.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Region {
-    pub kind: RegionKind,
-    /// Left, top, right and bottom in pixels of the page.
+    pub kind: LayoutClass,
+    /// Left, top, right and bottom in the unit of the layout.
     pub bounds: [f32; 4],
     /// Probability of its kind.
     pub score: f32,
@@ -36,7 +36,7 @@ pub struct TableCell {
     pub row_span: usize,
     pub column_span: usize,
     pub is_header: bool,
-    /// Left, top, right and bottom; near the truth but not to be drawn.
+    /// Left, top, right and bottom, too inexact to be drawn.
     pub bounds: [f32; 4],
 }
 
@@ -63,7 +63,7 @@ pub struct PlacedTable {
 /// Regions and tables of a page, in pixels of its picture unless [`mapped`](Self::mapped).
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PageLayout {
-    /// All regions but tables.
+    /// All regions but tables, the surest first.
     pub regions: Vec<Region>,
     pub tables: Vec<PlacedTable>,
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::block::{Role, Table};
 use crate::document::{DocumentPage, parts};
 use crate::html::table_html;
-use crate::markers::{Marker, marker};
+use crate::markers::without_bullet;
 
 /// A document in Markdown. Headers and footers are left out.
 pub fn markdown(pages: &[DocumentPage]) -> String {
@@ -21,10 +21,10 @@ pub fn markdown(pages: &[DocumentPage]) -> String {
         let _ = match part.role {
             Role::Title => writeln!(text, "# {written}"),
             Role::Heading => writeln!(text, "## {written}"),
-            Role::ListItem => writeln!(text, "{}", item(&part.text)),
+            Role::ListItem => writeln!(text, "- {}", escaped(without_bullet(&part.text))),
             Role::Caption => writeln!(text, "*{written}*"),
             Role::Footnote => writeln!(text, "<small>{written}</small>"),
-            Role::Formula => writeln!(text, "    {}", part.text),
+            Role::Formula => writeln!(text, "```text\n{}\n```", part.text),
             Role::Figure => writeln!(
                 text,
                 "<!-- figure on page {} -->",
@@ -37,37 +37,26 @@ pub fn markdown(pages: &[DocumentPage]) -> String {
     text
 }
 
-/// An item of a list with the mark that Markdown knows.
-fn item(text: &str) -> String {
-    match marker(text) {
-        Some(Marker::Bullet) => {
-            let mut letters = text.trim_start().chars();
-            letters.next();
-            format!("- {}", escaped(letters.as_str().trim_start()))
-        }
-        _ => format!("- {}", escaped(text)),
-    }
-}
-
 fn table(table: &Table) -> String {
+    let columns = table.columns();
     let spans = table
-        .cells
+        .cells()
         .iter()
         .any(|cell| cell.row_span > 1 || cell.column_span > 1);
-    if spans || table.rows == 0 || table.columns == 0 {
-        return table_html(table);
+    if spans || columns == 0 {
+        return table_html(table, "");
     }
-    let mut grid = vec![String::new(); table.rows * table.columns];
-    for cell in &table.cells {
-        if let Some(place) = grid.get_mut(cell.row * table.columns + cell.column) {
-            *place = escaped(&cell.text).replace('|', "\\|");
-        }
+    let mut grid = vec![String::new(); table.rows() * columns];
+    for cell in table.cells() {
+        // A line's end would end the row.
+        let text = escaped(&cell.text).replace('|', "\\|").replace('\n', " ");
+        grid[cell.row * columns + cell.column] = text;
     }
     let mut text = String::new();
-    for (number, row) in grid.chunks(table.columns).enumerate() {
+    for (number, row) in grid.chunks(columns).enumerate() {
         let _ = writeln!(text, "| {} |", row.join(" | "));
         if number == 0 {
-            let _ = writeln!(text, "|{}", " --- |".repeat(table.columns));
+            let _ = writeln!(text, "|{}", " --- |".repeat(columns));
         }
     }
     text.trim_end().to_owned()
@@ -75,11 +64,17 @@ fn table(table: &Table) -> String {
 
 /// A text whose signs are not taken for those of Markdown.
 fn escaped(text: &str) -> String {
+    let digits = text.chars().take_while(char::is_ascii_digit).count();
     let mut escaped = String::with_capacity(text.len());
     for (place, letter) in text.char_indices() {
-        let is_sign = matches!(letter, '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>')
-            || place == 0 && matches!(letter, '#' | '+' | '-' | '=' | '~');
-        if is_sign {
+        let is_sign = matches!(
+            letter,
+            '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '&' | '~' | '$'
+        );
+        // Signs of headings and items at the beginning, and the one behind a number that makes it an item.
+        let begins = place == 0 && matches!(letter, '#' | '+' | '-' | '=')
+            || digits > 0 && place == digits && matches!(letter, '.' | ')');
+        if is_sign || begins {
             escaped.push('\\');
         }
         escaped.push(letter);
@@ -117,35 +112,28 @@ mod tests {
 
     #[test]
     fn a_document_is_written_part_by_part() {
-        let plain = Table {
-            rows: 2,
-            columns: 2,
-            cells: vec![
-                cell(0, 0, 1, "a"),
-                cell(0, 1, 1, "b"),
-                cell(1, 0, 1, "1|2"),
-                cell(1, 1, 1, ""),
-            ],
-        };
-        let spanning = Table {
-            rows: 1,
-            columns: 2,
-            cells: vec![cell(0, 0, 2, "both")],
-        };
+        let plain = Table::new(vec![
+            cell(0, 0, 1, "a"),
+            cell(0, 1, 1, "b"),
+            cell(1, 0, 1, "1|2"),
+            cell(1, 1, 1, ""),
+        ])
+        .unwrap();
+        let spanning = Table::new(vec![cell(0, 0, 2, "both")]).unwrap();
         let pages = [DocumentPage {
             number: 1,
             size: [600.0, 800.0],
             blocks: vec![
                 block(Role::Header, &["running"], None),
                 block(Role::Title, &["Title"], None),
-                block(Role::Text, &["Some *text* in", "two lines."], None),
+                block(Role::Text, &["2. Some *text* in", "two lines & US$5."], None),
                 block(Role::ListItem, &["• one"], None),
                 block(Role::ListItem, &["(1) two"], None),
                 block(Role::Table, &[], Some(plain)),
                 block(Role::Table, &[], Some(spanning)),
             ],
         }];
-        let expected = "# Title\n\nSome \\*text\\* in two lines.\n\n- one\n- (1) two\n\n\
+        let expected = "# Title\n\n2\\. Some \\*text\\* in two lines \\& US\\$5.\n\n- one\n- (1) two\n\n\
                         | a | b |\n| --- | --- |\n| 1\\|2 |  |\n\n\
                         <table>\n<tr><th colspan=\"2\">both</th></tr>\n</table>\n";
         assert_eq!(markdown(&pages), expected);

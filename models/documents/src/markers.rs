@@ -28,7 +28,7 @@ pub(crate) enum Marker {
     Han,
 }
 
-/// The mark that a line begins with, if it begins with one and says something behind it.
+/// The mark that a line begins with. A bullet is one only before a letter or digit.
 pub(crate) fn marker(text: &str) -> Option<Marker> {
     let text = text.trim_start();
     let first = text.chars().next()?;
@@ -59,6 +59,14 @@ pub(crate) fn marker(text: &str) -> Option<Marker> {
             Some(Marker::Number)
         }
         _ => chapter(text),
+    }
+}
+
+/// The text of an item without its bullet, which lists of other forms have by themselves. Numbers stay.
+pub(crate) fn without_bullet(text: &str) -> &str {
+    match marker(text) {
+        Some(Marker::Bullet) => text.trim_start().trim_start_matches(BULLETS).trim_start(),
+        _ => text,
     }
 }
 

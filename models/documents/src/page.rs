@@ -8,13 +8,13 @@ use parkhang_cv::turn::Turn;
 use crate::block::{Block, Cell, Role, Table};
 use crate::cells::filled;
 use crate::geometry::{Bounds, area, around, common, height, holds, intersection, median, middle, union};
-use crate::layout::{PageLayout, PlacedTable, Region, RegionKind};
+use crate::layout::{LayoutClass, PageLayout, PlacedTable, Region};
 use crate::lines::{TextLine, lines};
 use crate::paragraphs::{Pitch, paragraphs};
 use crate::roles::{Neighbourhood, give_roles};
 use crate::word::PageWord;
 
-/// What is known of a page.
+/// Words and layout of a page.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Page<'p> {
     /// Width and height in points.
@@ -57,9 +57,8 @@ pub fn blocks(page: &Page<'_>) -> Vec<Block> {
     let size = (size[0], size[1]);
     for block in &mut blocks {
         block.bounds = turn.bounds_as_they_lie(block.bounds, size);
-        for cell in block.table.iter_mut().flat_map(|table| &mut table.cells) {
-            cell.bounds = turn.bounds_as_they_lie(cell.bounds, size);
-        }
+        let table = block.table.take();
+        block.table = table.map(|table| table.mapped(|bounds| turn.bounds_as_they_lie(bounds, size)));
     }
     blocks
 }
@@ -80,13 +79,16 @@ fn upright<'p>(page: &Page<'p>) -> Page<'p> {
 
 /// Turn of the content of a page, by the direction in which the words of its lines follow each other.
 pub fn turn_of(words: &[PageWord<'_>]) -> Turn {
+    // Each pair has one vote, so that one wide gap does not decide.
     let mut ways = [0.0_f32; 2];
     for pair in words.windows(2) {
         if let [one, other] = pair
             && one.line == other.line
         {
-            for (axis, way) in ways.iter_mut().enumerate() {
-                *way += middle(&other.bounds, axis) - middle(&one.bounds, axis);
+            let step = [0, 1].map(|axis| middle(&other.bounds, axis) - middle(&one.bounds, axis));
+            let axis = usize::from(step[1].abs() > step[0].abs());
+            if step[axis].is_finite() && step[axis] != 0.0 {
+                ways[axis] += step[axis].signum();
             }
         }
     }
@@ -160,13 +162,12 @@ fn joined_furniture(blocks: Vec<Block>) -> Vec<Block> {
 }
 
 /// Moves headers to the beginning and footers to the end.
-fn in_order(blocks: Vec<Block>) -> Vec<Block> {
+fn in_order(mut blocks: Vec<Block>) -> Vec<Block> {
     let rank = |block: &Block| match block.role {
         Role::Header => 0,
         Role::Footer => 2,
         _ => 1,
     };
-    let mut blocks = blocks;
     // Stable: blocks of one rank keep their order.
     blocks.sort_by_key(rank);
     blocks
@@ -178,10 +179,8 @@ fn table_block(page: &Page<'_>, table: &PlacedTable, taken: &mut [bool]) -> Opti
         .filter(|&place| !taken[place] && holds(&table.bounds, &page.words[place].bounds))
         .collect();
     let words = around(inside.iter().map(|&place| &page.words[place].bounds))?;
-    let filled = filled(&table.structure, &page.words, &inside);
-    if !is_table(&filled) {
-        return None;
-    }
+    let filled = filled(&table.structure, &page.words, &inside).ok();
+    let filled = filled.filter(is_table)?;
     let heights = inside.iter().map(|&place| height(&page.words[place].bounds));
     let size = median(heights.collect())?;
     for &place in &inside {
@@ -199,7 +198,7 @@ fn table_block(page: &Page<'_>, table: &PlacedTable, taken: &mut [bool]) -> Opti
 
 /// True for a grid with words in two rows and two columns at least: boxes of forms are seen as tables, too.
 fn is_table(table: &Table) -> bool {
-    let written = || table.cells.iter().filter(|cell| !cell.text.is_empty());
+    let written = || table.cells().iter().filter(|cell| !cell.text.is_empty());
     let of = |place: fn(&Cell) -> usize| {
         let places: BTreeSet<usize> = written().map(place).collect();
         places.len()
@@ -207,14 +206,14 @@ fn is_table(table: &Table) -> bool {
     of(|cell| cell.row) >= 2 && of(|cell| cell.column) >= 2
 }
 
-/// The regions of figures that hold little text, the surest first, none within another or in a table.
+/// The regions of figures that hold little text; none lies within another or in a table.
 fn figures(page: &Page<'_>) -> Vec<Region> {
     let mut figures: Vec<Region> = Vec::new();
     let of_figures = page
         .layout
         .regions
         .iter()
-        .filter(|region| region.kind == RegionKind::Figure && region.score >= SURE_FIGURE);
+        .filter(|region| region.kind == LayoutClass::Figure && region.score >= SURE_FIGURE);
     for region in of_figures {
         let covers = |other: &Bounds| {
             intersection(&region.bounds, other) > 0.5 * area(&region.bounds).min(area(other))
@@ -236,14 +235,14 @@ fn figures(page: &Page<'_>) -> Vec<Region> {
 
 /// The block of a figure, and the words in it taken.
 fn figure_block(page: &Page<'_>, figure: &Region, taken: &mut [bool]) -> Block {
-    let mut inside = vec![true; page.words.len()];
+    let mut left_out = vec![true; page.words.len()];
     for (place, word) in page.words.iter().enumerate() {
         if !taken[place] && holds(&figure.bounds, &word.bounds) {
-            inside[place] = false;
+            left_out[place] = false;
             taken[place] = true;
         }
     }
-    let labels = lines(&page.words, &inside);
+    let labels = lines(&page.words, &left_out);
     Block {
         role: Role::Figure,
         bounds: figure.bounds,
@@ -341,7 +340,7 @@ mod tests {
         let found = blocks(&Page {
             layout: PageLayout {
                 regions: vec![Region {
-                    kind: RegionKind::Figure,
+                    kind: LayoutClass::Figure,
                     bounds: [300.0, 400.0, 500.0, 500.0],
                     score: 0.9,
                 }],
@@ -357,7 +356,7 @@ mod tests {
         let cells: Vec<&str> = found[1]
             .table
             .iter()
-            .flat_map(|table| &table.cells)
+            .flat_map(Table::cells)
             .map(|cell| cell.text.as_str())
             .collect();
         assert_eq!(cells, ["Name", "Size", "one", "12"]);

@@ -2,7 +2,7 @@
 
 use crate::block::{Block, Role};
 use crate::geometry::{Bounds, around, common, median, middle, width};
-use crate::layout::RegionKind;
+use crate::layout::LayoutClass;
 use crate::lines::TextLine;
 use crate::markers::{Marker, ends_sentence, is_formula, marker};
 use crate::roles::Neighbourhood;
@@ -16,6 +16,8 @@ const WIDEST_PITCH: f32 = 2.2;
 const COMMON: f32 = 0.2;
 /// Ratio up to which distances are alike.
 const ALIKE_STEPS: f32 = 1.12;
+/// Largest number of distances that are looked at for each line.
+const MAX_STEPS: usize = 300;
 /// Ratio of letter heights up to which the distances of lines compare.
 const ALIKE: f32 = 1.15;
 /// Ratio to the distance of the lines before from which a line stands apart.
@@ -25,6 +27,8 @@ const SAME_ROW: f32 = 0.4;
 /// Widest gap between a label and what is written beside it, in heights of the letters. Columns of text are no rows: they come one after
 /// the other.
 const ROW_GAP: f32 = 15.0;
+/// Lines of a paragraph that the next one is compared with.
+const LINES_BEFORE: usize = 12;
 /// Distance up to which centred lines belong together, in heights of their letters.
 const CENTRED: f32 = 1.8;
 /// Ratio up to which a line stands as close as those before.
@@ -90,7 +94,11 @@ impl Pitch {
             }
             before = Some(line);
         }
-        Self { steps }
+        // A page of very many lines shows its distances in a part of them.
+        let stride = steps.len().div_ceil(MAX_STEPS).max(1);
+        Self {
+            steps: steps.into_iter().step_by(stride).collect(),
+        }
     }
 
     /// Distance within paragraphs of letters of a height.
@@ -170,20 +178,21 @@ fn belongs(open: &[TextLine], line: &TextLine, pitch: &Pitch, page: &Neighbourho
     !begins(open, last, line)
 }
 
-/// Distance of the lines of a paragraph so far; `usual` for one of a single line.
+/// Distance of the last lines of a paragraph; `usual` for one of a single line.
 fn step_before(open: &[TextLine], usual: f32) -> f32 {
-    let steps = open
+    let last = &open[open.len().saturating_sub(LINES_BEFORE)..];
+    let steps = last
         .windows(2)
         .map(|pair| below(&pair[0].bounds, &pair[1].bounds));
     // A second line that stands closer than is usual says little of the third.
     median(steps.collect()).map_or(usual, |step| step.max(0.9 * usual))
 }
 
-/// Regions of one purpose may share a paragraph.
-fn purpose(kind: RegionKind) -> RegionKind {
+/// The kind that stands for a region where paragraphs are concerned: regions of one purpose may share one.
+fn purpose(kind: LayoutClass) -> LayoutClass {
     match kind {
-        RegionKind::Reference => RegionKind::Text,
-        RegionKind::TableCaption => RegionKind::FigureCaption,
+        LayoutClass::Reference => LayoutClass::Text,
+        LayoutClass::TableCaption => LayoutClass::FigureCaption,
         other => other,
     }
 }

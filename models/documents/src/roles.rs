@@ -2,15 +2,15 @@
 
 use crate::block::{Block, Role};
 use crate::geometry::{Bounds, area, common, intersection, middle, width};
-use crate::layout::{Region, RegionKind};
+use crate::layout::{LayoutClass, Region};
 use crate::markers::{
     Marker, ends_sentence, has_leader, is_caption, is_formula, is_note, is_page_number, marker,
 };
 
-/// Share of the height of a page above which there are headers, and below which there are footers, whatever the network sees.
+/// Share of the height of a page above which there are headers, and below which there are footers, with or without the network.
 const HEADER_ZONE: f32 = 0.07;
 const FOOTER_ZONE: f32 = 0.93;
-/// Share up to which the network is believed that there are any.
+/// Share up to which there are any where the network sees them.
 const NEAR_HEADER: f32 = 0.14;
 const NEAR_FOOTER: f32 = 0.86;
 /// Gap between headers or footers and the text, in heights of their letters.
@@ -22,12 +22,12 @@ const SHORT_TEXT: usize = 140;
 /// Ratio to the size of the page's text from which letters are large, and up to which they are small.
 const LARGE: f32 = 1.12;
 const SMALL: f32 = 0.93;
-/// Probability from which the network is believed that a line no larger than the text is a heading.
+/// Probability from which a line no larger than the text is a heading.
 const SURE_TITLE: f32 = 0.6;
 /// Distance between a caption and what it belongs to, in heights of its letters.
 const NEAR: f32 = 3.0;
 
-/// What surrounds the blocks of a page.
+/// Surroundings of the blocks of a page.
 pub(crate) struct Neighbourhood<'p> {
     /// Width and height of the page in points.
     pub(crate) page: [f32; 2],
@@ -39,14 +39,14 @@ impl Neighbourhood<'_> {
     pub(crate) fn region_of(&self, bounds: &Bounds) -> Option<&Region> {
         let least = 0.5 * area(bounds);
         let covers = |region: &&Region| {
-            !matches!(region.kind, RegionKind::Figure | RegionKind::Table)
+            !matches!(region.kind, LayoutClass::Figure | LayoutClass::Table)
                 && intersection(&region.bounds, bounds) > least
         };
         let covering = self.regions.iter().filter(covers);
         covering.max_by(|one, other| one.score.total_cmp(&other.score))
     }
 
-    fn kind_of(&self, block: &Block) -> Option<RegionKind> {
+    fn kind_of(&self, block: &Block) -> Option<LayoutClass> {
         self.region_of(&block.bounds).map(|region| region.kind)
     }
 }
@@ -65,7 +65,7 @@ pub(crate) fn give_roles(blocks: &mut [Block], page: &Neighbourhood<'_>) {
 /// Heights of the letters of a page's text.
 #[derive(Debug, Clone, Copy, Default)]
 struct BodySize {
-    /// That of most words.
+    /// Height of most words.
     usual: f32,
     /// Ratio from which letters are larger than all that vary about the usual: 1.12, and more where the heights are those of ink.
     large: f32,
@@ -122,7 +122,7 @@ fn role(blocks: &[Block], place: usize, body: BodySize, page: &Neighbourhood<'_>
     if is_footnote(blocks, place, &text, body.usual, page) {
         return Role::Footnote;
     }
-    if block.lines.len() == 1 && (kind == Some(RegionKind::Equation) || is_formula(&text)) {
+    if block.lines.len() == 1 && (kind == Some(LayoutClass::Equation) || is_formula(&text)) {
         return Role::Formula;
     }
     if is_heading(blocks, place, &text, page, body) {
@@ -151,24 +151,24 @@ fn gap(blocks: &[Block], block: &Block, is_below: bool, is_in_zone: impl Fn(&Bou
 fn is_header(
     blocks: &[Block],
     block: &Block,
-    kind: Option<RegionKind>,
+    kind: Option<LayoutClass>,
     body: BodySize,
     page: &Neighbourhood<'_>,
 ) -> bool {
     let [_, height] = page.page;
     let is_in_zone = |bounds: &Bounds| bounds[1] < HEADER_ZONE * height && bounds[3] < NEAR_HEADER * height;
-    let is_believed = kind == Some(RegionKind::Header)
+    let is_likely = kind == Some(LayoutClass::Header)
         && block.bounds[3] < NEAR_HEADER * height
         && block.size < body.large * body.usual;
     block.lines.len() <= FEW_LINES
-        && (is_in_zone(&block.bounds) || is_believed)
+        && (is_in_zone(&block.bounds) || is_likely)
         && gap(blocks, block, true, is_in_zone) > APART * block.size
 }
 
 fn is_footer(
     blocks: &[Block],
     block: &Block,
-    kind: Option<RegionKind>,
+    kind: Option<LayoutClass>,
     body: BodySize,
     page: &Neighbourhood<'_>,
 ) -> bool {
@@ -178,14 +178,14 @@ fn is_footer(
     }
     let is_in_zone = |bounds: &Bounds| bounds[3] > FOOTER_ZONE * height && bounds[1] > NEAR_FOOTER * height;
     let is_number = block.lines.len() == 1 && is_page_number(&block.lines[0]);
-    let is_believed = kind == Some(RegionKind::Footer) && block.size < body.large * body.usual;
-    (is_in_zone(&block.bounds) || is_number || is_believed)
+    let is_likely = kind == Some(LayoutClass::Footer) && block.size < body.large * body.usual;
+    (is_in_zone(&block.bounds) || is_number || is_likely)
         && gap(blocks, block, false, is_in_zone) > APART * block.size
 }
 
 /// True for a caption of a figure or table that stands near.
-fn is_caption_of(blocks: &[Block], block: &Block, text: &str, kind: Option<RegionKind>, body: f32) -> bool {
-    let is_seen = matches!(kind, Some(RegionKind::FigureCaption | RegionKind::TableCaption))
+fn is_caption_of(blocks: &[Block], block: &Block, text: &str, kind: Option<LayoutClass>, body: f32) -> bool {
+    let is_seen = matches!(kind, Some(LayoutClass::FigureCaption | LayoutClass::TableCaption))
         && block.size <= body
         && !(ends_sentence(text) && block.size > SMALL * body);
     if block.lines.len() > FEW_LINES || !(is_caption(text) || is_seen) {
@@ -220,8 +220,8 @@ fn begins_with_sign(text: &str) -> bool {
 fn is_heading(blocks: &[Block], place: usize, text: &str, page: &Neighbourhood<'_>, body: BodySize) -> bool {
     let block = &blocks[place];
     let characters = text.chars().count();
-    let says_something = text.chars().any(char::is_alphabetic) && !has_leader(text);
-    if block.lines.len() > FEW_LINES || characters > SHORT_TEXT || !says_something {
+    let has_letters = text.chars().any(char::is_alphabetic) && !has_leader(text);
+    if block.lines.len() > FEW_LINES || characters > SHORT_TEXT || !has_letters {
         return false;
     }
     let goes_on = text.ends_with([',', '，', '、']) || text.starts_with(char::is_lowercase);
@@ -238,7 +238,7 @@ fn is_heading(blocks: &[Block], place: usize, text: &str, page: &Neighbourhood<'
     let is_numbered = matches!(mark, Some(Marker::Number | Marker::Han))
         || mark == Some(Marker::Dotted) && !has_item_beside(blocks, place);
     let region = page.region_of(&block.bounds);
-    let is_seen = region.is_some_and(|region| region.kind == RegionKind::Title && region.score > SURE_TITLE);
+    let is_seen = region.is_some_and(|region| region.kind == LayoutClass::Title && region.score > SURE_TITLE);
     is_numbered && block.lines.len() == 1 && characters <= SHORT_TEXT / 2 || is_seen && block.lines.len() <= 2
 }
 
@@ -264,7 +264,8 @@ fn has_item_beside(blocks: &[Block], place: usize) -> bool {
     let block = &blocks[place];
     let mark = block.lines.first().and_then(|line| marker(line));
     let is_alike = |other: &Block| {
-        other.lines.first().and_then(|line| marker(line)) == mark
+        mark.is_some()
+            && other.lines.first().and_then(|line| marker(line)) == mark
             && (other.bounds[0] - block.bounds[0]).abs() < block.size
     };
     let beside = [place.checked_sub(1), Some(place + 1)];

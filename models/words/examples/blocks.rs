@@ -77,7 +77,7 @@ fn main() {
             .iter()
             .filter_map(|block| Some((block.bounds, block.table.as_ref()?)))
             .map(|(bounds, table)| {
-                let cells = table.cells.iter().map(|cell| {
+                let cells = table.cells().iter().map(|cell| {
                     json!({
                         "row": cell.row, "col": cell.column, "rowspan": cell.row_span, "colspan": cell.column_span,
                         "text": cell.text, "bbox": cell.bounds,

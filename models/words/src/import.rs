@@ -12,7 +12,7 @@ use parkhang_models::checkpoint::{StateDict, WeightsError, import_onnx};
 use crate::layers::{Folding, Recorder};
 use crate::networks::{Architecture, Builder, Classifier, Detector, LayoutNetwork, Recognizer, TableNetwork};
 
-/// The networks that read print.
+/// The networks that read print and see layouts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PrintNetwork {
     Orientation,

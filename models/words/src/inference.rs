@@ -63,7 +63,7 @@ pub trait TableReader: Send + Sync + std::fmt::Debug {
     fn steps(&self, tables: &ImageBatch) -> Result<Vec<Vec<TableStep>>, InferenceError>;
 }
 
-/// What a layout detector says of a page, from the finest level to the coarsest.
+/// Maps of a layout detector for a page, from the finest level to the coarsest.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LayoutMaps {
     pub levels: Vec<LayoutLevel>,

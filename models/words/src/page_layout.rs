@@ -1,7 +1,7 @@
 //! The layout of a page as a whole: its regions, and the cells of those that are tables.
 
 use image::{RgbImage, imageops};
-use parkhang_documents::{PageLayout, PlacedTable, Region, RegionKind};
+use parkhang_documents::{LayoutClass, PageLayout, PlacedTable, Region};
 
 use crate::inference::InferenceError;
 use crate::models::LayoutModels;
@@ -22,7 +22,7 @@ const MAX_TABLES: usize = 16;
 pub fn page_layout(page: &RgbImage, models: &LayoutModels) -> Result<PageLayout, InferenceError> {
     let (tables, regions): (Vec<Region>, Vec<Region>) = regions(page, models.layout.as_ref())?
         .into_iter()
-        .partition(|region| region.kind == RegionKind::Table);
+        .partition(|region| region.kind == LayoutClass::Table);
     let mut kept: Vec<[f32; 4]> = Vec::new();
     for table in tables {
         if kept.len() < MAX_TABLES && !kept.iter().any(|kept| is_same(kept, &table.bounds)) {
@@ -63,6 +63,13 @@ fn cut(page: &RgbImage, bounds: [f32; 4]) -> (u32, u32, RgbImage) {
         inside((bounds[2] + margin).ceil(), page.width()),
         inside((bounds[3] + margin).ceil(), page.height()),
     );
-    let picture = imageops::crop_imm(page, left, top, right - left, bottom - top).to_image();
+    let picture = imageops::crop_imm(
+        page,
+        left,
+        top,
+        right.saturating_sub(left),
+        bottom.saturating_sub(top),
+    )
+    .to_image();
     (left, top, picture)
 }

@@ -2,7 +2,7 @@
 
 use image::RgbImage;
 use parkhang_cv::resize::{resize_area, resize_linear};
-use parkhang_documents::{Region, RegionKind};
+use parkhang_documents::{LayoutClass, Region};
 use parkhang_kernels::sigmoid;
 
 use crate::imagenet::normalized;
@@ -21,17 +21,17 @@ const OVERLAP: f32 = 0.5;
 const MAX_CANDIDATES: usize = 400;
 
 /// Kinds of regions in the order of the detector's classes.
-const KINDS: [RegionKind; LayoutLevel::CLASSES] = [
-    RegionKind::Text,
-    RegionKind::Title,
-    RegionKind::Figure,
-    RegionKind::FigureCaption,
-    RegionKind::Table,
-    RegionKind::TableCaption,
-    RegionKind::Header,
-    RegionKind::Footer,
-    RegionKind::Reference,
-    RegionKind::Equation,
+const KINDS: [LayoutClass; LayoutLevel::CLASSES] = [
+    LayoutClass::Text,
+    LayoutClass::Title,
+    LayoutClass::Figure,
+    LayoutClass::FigureCaption,
+    LayoutClass::Table,
+    LayoutClass::TableCaption,
+    LayoutClass::Header,
+    LayoutClass::Footer,
+    LayoutClass::Reference,
+    LayoutClass::Equation,
 ];
 
 /// The regions of a page, which is upright, the surest first. Regions of different kinds may overlap.
@@ -103,7 +103,7 @@ fn candidates_of(
     level: &LayoutLevel,
     stride: usize,
     class: usize,
-    kind: RegionKind,
+    kind: LayoutClass,
 ) -> impl Iterator<Item = Region> {
     let cells = level.rows * level.columns;
     let scores = level
@@ -112,18 +112,16 @@ fn candidates_of(
         .unwrap_or_default();
     scores.iter().enumerate().filter_map(move |(cell, &score)| {
         let score = sigmoid(score);
-        if score <= LEAST_SCORE {
+        if !(score > LEAST_SCORE) {
             return None;
         }
         let stride = stride as f32;
         let middle = |place: usize| (place as f32 + 0.5) * stride;
         let (x, y) = (middle(cell % level.columns), middle(cell / level.columns));
         let [left, top, right, bottom] = std::array::from_fn(|side| distance(level, cell, side) * stride);
-        Some(Region {
-            kind,
-            bounds: [x - left, y - top, x + right, y + bottom],
-            score,
-        })
+        let bounds = [x - left, y - top, x + right, y + bottom];
+        let is_finite = bounds.iter().all(|edge| edge.is_finite());
+        is_finite.then_some(Region { kind, bounds, score })
     })
 }
 
@@ -188,7 +186,7 @@ mod tests {
         let bounds: Vec<[f32; 4]> = found.iter().map(|region| region.bounds).collect();
         // The middle of cell 1 is at 12, that of cell 7 at 60; the page is twice as wide as the detector's, and ends at the left.
         assert_eq!(bounds, [[0.0, 4.0, 88.0, 12.0], [72.0, 4.0, 184.0, 12.0]]);
-        assert!(found.iter().all(|region| region.kind == RegionKind::Text));
+        assert!(found.iter().all(|region| region.kind == LayoutClass::Text));
         assert!(found[0].score > found[1].score);
     }
 

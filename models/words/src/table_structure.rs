@@ -266,12 +266,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_said_no_two_cells_share_a_place(classes in prop::collection::vec(0_usize..50, 0..300)) {
+        fn whatever_is_said_no_two_cells_share_a_place(
+            classes in prop::collection::vec(prop_oneof![0_usize..50, prop::sample::select(vec![5, 7, 8, 28, 47])], 0..300),
+        ) {
             let structure = grid(&steps(&classes), 100.0);
             let mut taken = std::collections::HashSet::new();
             for cell in &structure.cells {
                 prop_assert!(cell.row + cell.row_span <= structure.rows);
                 prop_assert!(cell.column + cell.column_span <= structure.columns);
+                prop_assert!(structure.columns <= MAX_COLUMNS);
                 for row in cell.row..cell.row + cell.row_span {
                     for column in cell.column..cell.column + cell.column_span {
                         prop_assert!(taken.insert((row, column)), "{row} {column}");

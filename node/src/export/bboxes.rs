@@ -62,9 +62,9 @@ fn tables_json(page: &DocumentPage) -> Value {
         .map(|(bounds, table)| {
             json!({
                 "bbox": rounded(bounds),
-                "rows": table.rows,
-                "columns": table.columns,
-                "cells": table.cells.iter().map(cell).collect::<Value>(),
+                "rows": table.rows(),
+                "columns": table.columns(),
+                "cells": table.cells().iter().map(cell).collect::<Value>(),
             })
         })
         .collect()

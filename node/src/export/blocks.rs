@@ -3,12 +3,24 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
-use parkhang_documents::{Block, DocumentPage, Table, doctags, html, markdown};
-use parkhang_store::artifact::{BlockRow, PageTextRow, VolumeLayout, read_table};
+use anyhow::{Context, Result, bail};
+use parkhang_actors::stage::StageTable;
+use parkhang_documents::{Block, DocumentPage, Role, Table, doctags, html, markdown};
+use parkhang_store::artifact::{BlockRow, PageTextRow, VolumeLayout, failed_pages, read_table};
 use parkhang_store::storage::ArtifactStore;
 
-use super::arguments::Format;
+/// Form of a document as one file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DocumentForm {
+    Doctags,
+    Markdown,
+    Html,
+}
+
+/// A volume has no blocks.
+#[derive(Debug, thiserror::Error)]
+#[error("no blocks yet: the pipeline documents makes them (--pipeline documents)")]
+pub struct NoBlocks;
 
 /// The blocks of a volume, page by page.
 #[derive(Debug)]
@@ -18,7 +30,8 @@ pub struct VolumeBlocks {
 }
 
 impl VolumeBlocks {
-    /// Loads the blocks of a volume; `None` if it has none, as it went through another pipeline or has not come so far.
+    /// Loads the blocks of a volume; `None` if it has none, as it went through another pipeline or has not come so far. A page that could
+    /// not be read has a block that says so.
     ///
     /// # Errors
     ///
@@ -28,21 +41,29 @@ impl VolumeBlocks {
             return Ok(None);
         }
         let pages = read_table::<PageTextRow>(store, &layout.page_text()).await?.rows;
-        let mut by_page: BTreeMap<i32, DocumentPage> = pages
-            .iter()
-            .map(|page| {
-                let number = u32::try_from(page.page_index).map_or(1, |index| index.saturating_add(1));
-                let page_of_blocks = DocumentPage {
-                    number,
-                    size: [page.width, page.height],
-                    blocks: Vec::new(),
-                };
-                (page.page_index, page_of_blocks)
-            })
-            .collect();
+        let mut by_page: BTreeMap<i32, DocumentPage> = BTreeMap::new();
+        for page in &pages {
+            by_page.insert(
+                page.page_index,
+                empty_page(page.page_index, [page.width, page.height]),
+            );
+        }
         for row in read_table::<BlockRow>(store, &layout.blocks()).await?.rows {
-            if let Some(page) = by_page.get_mut(&row.page_index) {
-                page.blocks.push(block(row));
+            let (number, index) = (row.page, row.block_index);
+            let Some(page) = by_page.get_mut(&row.page_index) else {
+                bail!("block {index} of page {number} is of a page that is not in page_text");
+            };
+            let block = block(row).with_context(|| format!("block {index} of page {number}"))?;
+            page.blocks.push(block);
+        }
+        let failed = failed_pages(store, layout, &StageTable::built_in().names()).await?;
+        for (_, failure) in failed {
+            let page = by_page
+                .entry(failure.page_index)
+                .or_insert_with(|| empty_page(failure.page_index, [0.0; 2]));
+            if page.blocks.is_empty() {
+                let mark = format!("[{}: {}]", failure.image_name, failure.message);
+                page.blocks.push(mark_of(mark, page.size));
             }
         }
         Ok(Some(Self {
@@ -52,19 +73,20 @@ impl VolumeBlocks {
 
     /// The page of a number, from 1.
     pub fn page(&self, number: u32) -> Option<&DocumentPage> {
-        self.pages.iter().find(|page| page.number == number)
+        let place = self.pages.binary_search_by_key(&number, |page| page.number);
+        self.pages.get(place.ok()?)
     }
 
-    /// Writes the volume as one file below `target`, and returns it. `format` is one of those of documents.
+    /// Writes the volume as one file below `target`, and returns it.
     ///
     /// # Errors
     ///
     /// If the file cannot be written.
-    pub fn write(&self, name: &str, format: Format, target: &Path) -> Result<PathBuf> {
-        let (folder, extension, text) = match format {
-            Format::Doctags => ("doctags", "doctags", doctags(&self.pages)),
-            Format::Markdown => ("markdown", "md", markdown(&self.pages)),
-            _ => ("document", "html", html(name, &self.pages)),
+    pub fn write(&self, name: &str, form: DocumentForm, target: &Path) -> Result<PathBuf> {
+        let (folder, extension, text) = match form {
+            DocumentForm::Doctags => ("doctags", "doctags", doctags(&self.pages)),
+            DocumentForm::Markdown => ("markdown", "md", markdown(&self.pages)),
+            DocumentForm::Html => ("document", "html", html(name, &self.pages)),
         };
         let path = target.join(folder).join(format!("{name}.{extension}"));
         super::write(&path, text.as_bytes())?;
@@ -72,35 +94,38 @@ impl VolumeBlocks {
     }
 }
 
-/// Loads the blocks of a volume that is to be written as a document.
-///
-/// # Errors
-///
-/// If it has none, a table is damaged, or the store cannot be reached.
-pub async fn blocks_of(store: &dyn ArtifactStore, layout: &VolumeLayout, name: &str) -> Result<VolumeBlocks> {
-    let blocks = VolumeBlocks::load(store, layout).await?;
-    blocks.with_context(|| {
-        format!("{name} has no blocks: the pipeline documents makes them (--pipeline documents)")
-    })
+fn empty_page(index: i32, size: [f32; 2]) -> DocumentPage {
+    DocumentPage {
+        number: u32::try_from(index).map_or(1, |index| index.saturating_add(1)),
+        size,
+        blocks: Vec::new(),
+    }
 }
 
-fn block(row: BlockRow) -> Block {
-    let (rows, columns) = row.cells.iter().fold((0, 0), |(rows, columns), cell| {
-        (
-            rows.max(cell.row + cell.row_span),
-            columns.max(cell.column + cell.column_span),
-        )
-    });
+/// The block of a page that could not be read.
+fn mark_of(mark: String, [width, height]: [f32; 2]) -> Block {
     Block {
+        role: Role::Text,
+        bounds: [0.0, 0.0, width, height],
+        lines: vec![mark],
+        words: Vec::new(),
+        size: 0.0,
+        table: None,
+    }
+}
+
+fn block(row: BlockRow) -> Result<Block> {
+    let table = if row.cells.is_empty() {
+        None
+    } else {
+        Some(Table::new(row.cells)?)
+    };
+    Ok(Block {
         role: row.role,
         bounds: [row.bbox_x0, row.bbox_y0, row.bbox_x1, row.bbox_y1],
         lines: row.text.lines().map(str::to_owned).collect(),
         words: Vec::new(),
         size: row.size,
-        table: (!row.cells.is_empty()).then_some(Table {
-            rows,
-            columns,
-            cells: row.cells,
-        }),
-    }
+        table,
+    })
 }

@@ -38,7 +38,7 @@ use crate::config::Loaded;
 use crate::words::pluralize;
 pub use alto::alto;
 pub use arguments::{ExportArgs, Format, FormatArgs};
-pub use blocks::VolumeBlocks;
+use blocks::{DocumentForm, NoBlocks, VolumeBlocks};
 use document::{PageDocument, VolumeDocument};
 pub use hocr::hocr;
 pub use iiif::{BaseUrl, annotations_below, manifest_below};
@@ -129,8 +129,8 @@ pub async fn export_all(
             let file = write_volume(results.store(), volume, &document, *format, options, target).await;
             match file {
                 Ok(file) => written(file),
-                // A PDF that was moved or cannot be added to is a matter of this volume alone.
-                Err(error) if error.is::<OriginalError>() => {
+                // A PDF that was moved or cannot be added to, or blocks that are not there yet, are a matter of this volume alone.
+                Err(error) if error.is::<OriginalError>() || error.is::<NoBlocks>() => {
                     exported.refused.push(format!("{}: {error:#}", volume.volume));
                 }
                 Err(error) => return Err(error),
@@ -195,10 +195,9 @@ async fn write_volume(
             let blocks = VolumeBlocks::load(store, &volume.layout).await?;
             bboxes::write_boxes(&words, blocks.as_ref(), target.join(&name))
         }
-        Format::Doctags | Format::Markdown | Format::Document => {
-            let blocks = blocks::blocks_of(store, &volume.layout, &name).await?;
-            blocks.write(&name, format, target)
-        }
+        Format::Doctags => write_document(store, volume, DocumentForm::Doctags, target).await,
+        Format::Markdown => write_document(store, volume, DocumentForm::Markdown, target).await,
+        Format::Document => write_document(store, volume, DocumentForm::Html, target).await,
         Format::Html => {
             let path = target.join("html").join(format!("{name}.html"));
             html::write_viewer(store, volume, document, &options.viewer, &path).await?;
@@ -210,6 +209,18 @@ async fn write_volume(
             Ok(path)
         }
     }
+}
+
+async fn write_document(
+    store: &dyn ArtifactStore,
+    volume: &StoredVolume,
+    form: DocumentForm,
+    target: &Path,
+) -> Result<PathBuf> {
+    let blocks = VolumeBlocks::load(store, &volume.layout).await?;
+    blocks
+        .ok_or(NoBlocks)?
+        .write(&volume.volume.to_string(), form, target)
 }
 
 /// Writes a file for each page, which `format` makes from the page and its number in the volume, from 1.

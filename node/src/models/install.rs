@@ -51,6 +51,10 @@ pub fn install(file: &Path, folder: &Path) -> Result<Installed> {
     let sha256 = parkhang_words::load(&models, &device)
         .with_context(|| format!("the models of {}", file.display()))?
         .sha256;
+    if parkhang_words::is_layout_models(&models) {
+        parkhang_words::load_layout(&models, &device)
+            .with_context(|| format!("the models of layouts of {}", file.display()))?;
+    }
     let place = folder.join(PRINT);
     exchange(&models, &place, &staging.path().join("old"))
         .with_context(|| format!("cannot put the models at {}", place.display()))?;

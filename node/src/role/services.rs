@@ -99,7 +99,8 @@ fn wanted(loaded: &Loaded) -> Result<Vec<StageDefinition>> {
             continue;
         }
         match find(folder) {
-            Err(error) if named.is_empty() && folder.is_none() => {
+            // A folder of an older version has the models for print alone.
+            Err(error) if named.is_empty() && (folder.is_none() || kind == ModelKind::Layout) => {
                 let left_out = wanted.iter().filter(|stage| needs(stage)).map(|stage| stage.name);
                 let left_out: Vec<&str> = left_out.collect();
                 info!(stages = left_out.join(", "), reason = %error, "stages that this node does not run");

@@ -136,7 +136,7 @@ fn a_volume_without_blocks_is_refused_with_the_way_to_make_them() {
     assert!(
         refused
             .stderr
-            .contains("pdf-paper has no blocks: the pipeline documents makes them (--pipeline documents)"),
+            .contains("pdf-paper: no blocks yet: the pipeline documents makes them (--pipeline documents)"),
         "{}",
         refused.stderr
     );

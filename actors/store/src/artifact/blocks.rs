@@ -73,8 +73,9 @@ fn cell_fields() -> Fields {
     Fields::from(fields)
 }
 
-fn number(place: usize) -> i32 {
-    i32::try_from(place).unwrap_or(i32::MAX)
+fn number(place: usize) -> Result<i32, ArrowError> {
+    i32::try_from(place)
+        .map_err(|_| ArrowError::InvalidArgumentError(format!("a cell has the place {place}")))
 }
 
 impl ColumnValue for Vec<Cell> {
@@ -93,7 +94,7 @@ impl ColumnValue for Vec<Cell> {
         ];
         let mut columns = Vec::new();
         for of in numbers {
-            let values: Vec<i32> = cells().map(|cell| number(of(cell))).collect();
+            let values: Vec<i32> = cells().map(|cell| number(of(cell))).collect::<Result<_, _>>()?;
             columns.push(i32::to_array(values.iter())?);
         }
         columns.push(bool::to_array(cells().map(|cell| &cell.is_header))?);

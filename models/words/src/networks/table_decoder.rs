@@ -171,7 +171,7 @@ impl TableDecoder {
             state = self.next_state(&input, &state);
             let scores = self.structure[1].apply(&self.structure[0].apply(&state));
             let (likeliest, probability) = likeliest(&scores);
-            if likeliest == END {
+            if likeliest == END && probability.is_finite() {
                 break;
             }
             let corners = self.corners[1].apply(&self.corners[0].apply(&state));
@@ -180,6 +180,10 @@ impl TableDecoder {
                 probability,
                 corners: std::array::from_fn(|place| corners.get(place).copied().map_or(0.0, sigmoid)),
             });
+            // A device that computes what is no number is told by this step.
+            if !probability.is_finite() {
+                break;
+            }
             class = likeliest;
         }
         steps

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use image::{RgbImage, imageops};
-use parkhang_documents::{Region, RegionKind};
+use parkhang_documents::{LayoutClass, Region};
 use serde::Deserialize;
 
 use super::processor;
@@ -135,7 +135,7 @@ struct Layout {
 
 #[derive(Debug, Deserialize)]
 struct ExpectedRegion {
-    kind: RegionKind,
+    kind: LayoutClass,
     score: f32,
     bounds: [f32; 4],
 }
