@@ -1,4 +1,4 @@
--- What became of the jobs of services, for whoever looks at one; and how often each service was asked.
+-- Service, looks and messages of each job of a service, and counts of the submits and errors of each service.
 alter table service_jobs
     add column service text,
     -- Looks of the poller, and the time of the last one.

@@ -111,14 +111,16 @@ impl Pace {
 
     /// Notes an error of one page within an answer, which is of the service. Returns false after the last try.
     pub(super) fn may_ask_again(&self, reason: &str, tries: u32) -> bool {
-        if tries >= TRIES {
-            return false;
-        }
-        self.health.failed(&ServiceError::Status {
+        let error = ServiceError::Status {
             status: 503,
             retry_after: None,
             message: reason.to_owned(),
-        });
+        };
+        self.health.count_error(error.category());
+        if tries >= TRIES {
+            return false;
+        }
+        self.health.failed(&error);
         true
     }
 }
@@ -173,6 +175,13 @@ mod tests {
             "{left_alone:?}"
         );
         assert!(started.elapsed().is_zero(), "it is not even asked");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_error_of_a_page_counts_at_every_try() {
+        let pace = Pace::new("vision", 4, Duration::from_secs(1));
+        assert!(pace.may_ask_again("busy", 1) && !pace.may_ask_again("busy", TRIES));
+        assert_eq!(pace.health.counts(), (0, 2));
     }
 
     #[tokio::test(start_paused = true)]

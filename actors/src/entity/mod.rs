@@ -21,7 +21,7 @@ use async_trait::async_trait;
 use parkhang_core::domain::{EntityStage, EntityStatus, StageName};
 use parkhang_core::policy::entity::{EntityEvent, EntityFence};
 use parkhang_service::{JobFailure, JobLook};
-use parkhang_state::{EntityOutcome, EntityTable, Finding, StateError};
+use parkhang_state::{EntityCounts, EntityOutcome, EntityTable, Finding, StateError};
 use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -140,6 +140,15 @@ impl Entities {
     /// [`StateError::Unavailable`] if there is none.
     pub async fn ping(&self) -> Result<(), StateError> {
         self.table.ping().await
+    }
+
+    /// Counts the rows by stage and status. Reads the whole table.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError`] if they cannot be counted now.
+    pub async fn counts(&self) -> Result<EntityCounts, StateError> {
+        self.table.counts().await
     }
 
     /// Works on all stages until `stop` is cancelled, and then until what is being submitted has its answer. Returns early only if a part

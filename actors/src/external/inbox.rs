@@ -6,6 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use parkhang_core::domain::{Fence, ServiceMessage, StageName, TaskId};
 use parkhang_core::policy::service::{Hearing, hearing};
+use parkhang_service::JobLook;
 use parkhang_state::{ServiceStore, StateError, StateStore};
 use serde_json::Value;
 use tokio::time::sleep;
@@ -79,6 +80,8 @@ impl JobListener for MessageInbox {
             return Ok(Heard::UnknownJob);
         };
         match subject(&*self.store, &*self.services, stage, message).await? {
+            // Changes nothing, so that the leader need not hear of it.
+            Subject::Current(_) if matches!(message.look(), JobLook::Running) => Ok(Heard::Processed),
             Subject::Current(fence) => {
                 self.services.keep_message(&kept(&fence, message)).await?;
                 Ok(Heard::Processed)

@@ -71,6 +71,7 @@ pub struct Site {
     pub storage: String,
     /// URL at which services reach the webhook, for the same.
     pub webhook_url: Option<String>,
+    /// Clock by which submits, messages and looks are dated.
     pub now: WallClock,
 }
 
@@ -315,7 +316,10 @@ impl JobListener for ExternalStages {
         let (store, services) = (&*self.site.store, &*self.site.services);
         match subject(store, services, &served.stage.name, message).await? {
             Subject::Current(fence) => {
-                services.note_message(&fence, (self.site.now)()).await?;
+                // Only shown; the end of the job counts without it.
+                if let Err(error) = services.note_message(&fence, (self.site.now)()).await {
+                    debug!(job = message.job, %error, "a message of a service is not noted");
+                }
                 self.record_look(served, &fence, &message.job, message.look())
                     .await?;
                 Ok(Heard::Processed)

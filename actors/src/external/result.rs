@@ -31,37 +31,37 @@ impl ExternalStages {
         job: &str,
         look: JobLook,
     ) -> Result<(), StateError> {
-        let verdict = match look {
+        let (verdict, error) = match look {
             JobLook::Running => return Ok(()),
             JobLook::Completed(result) => match self.keep(served, fence, job, &result).await? {
-                Some(report) => StageVerdict::Succeeded(report),
+                Some(report) => (StageVerdict::Succeeded(report), None),
                 // The lease is over.
                 None => return Ok(()),
             },
-            JobLook::Failed(failure) => {
-                served.shared.health.count_error("failed");
-                StageVerdict::Failed(failed(fence, &failure))
-            }
-            JobLook::Lost => {
-                served.shared.health.count_error("lost");
-                StageVerdict::Failed(failed(fence, &lost_job()))
-            }
+            JobLook::Failed(failure) => (StageVerdict::Failed(failed(fence, &failure)), Some("failed")),
+            JobLook::Lost => (StageVerdict::Failed(failed(fence, &lost_job())), Some("lost")),
         };
-        self.report(fence, verdict).await
+        // Once for each job, however often its end is heard of.
+        if self.report(fence, verdict).await?
+            && let Some(error) = error
+        {
+            served.shared.health.count_error(error);
+        }
+        Ok(())
     }
 
-    /// Reports the end of a lease.
-    pub(super) async fn report(&self, fence: &Fence, verdict: StageVerdict) -> Result<(), StateError> {
+    /// Reports the end of a lease. Returns false if it was over already.
+    pub(super) async fn report(&self, fence: &Fence, verdict: StageVerdict) -> Result<bool, StateError> {
         for _ in 0..WRITES {
             let report = LeaseReport {
                 fence: fence.clone(),
                 verdict: Some(verdict.clone()),
             };
             match self.orchestrator.report(report).await {
-                ReportReply::Recorded => return Ok(()),
+                ReportReply::Recorded => return Ok(true),
                 ReportReply::Fenced => {
                     debug!(task = %fence.task, stage = %fence.stage, "the lease of a job was over");
-                    return Ok(());
+                    return Ok(false);
                 }
                 ReportReply::Unrecorded => sleep(REPORT_AGAIN).await,
             }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use parkhang_core::domain::{Expense, FailureKind, Fence, ServiceJob, StageVerdict, Usage};
 use parkhang_service::JobFailure;
 use parkhang_state::StateError;
+use tokio::sync::SemaphorePermit;
 use tokio::time::sleep;
 use tracing::{debug, warn};
 
@@ -67,9 +68,9 @@ impl Drop for Submission {
 }
 
 /// End of a submit.
-enum Submitted {
-    /// The service has named the job.
-    Job(String),
+enum Submitted<'a> {
+    /// The service has named the job. Its expense is to be written under the permit, as no more than that may go beyond a budget.
+    Job(String, SemaphorePermit<'a>),
     /// Nothing was sent, as the service takes nothing now.
     Nothing,
     Failed(JobFailure),
@@ -118,8 +119,8 @@ impl ExternalStages {
     async fn submit(&self, submission: Submission) {
         let (fence, is_resumed) = (&submission.fence, submission.is_resumed);
         let written = match self.send(&submission).await {
-            Ok(Submitted::Job(job)) => {
-                self.record(&submission.served, fence, job).await;
+            Ok(Submitted::Job(job, permit)) => {
+                self.record(&submission.served, fence, job, permit).await;
                 Ok(())
             }
             // It may have the job already: under another key it would do the work twice.
@@ -128,10 +129,10 @@ impl ExternalStages {
                 debug!(task = %fence.task, stage = %fence.stage, error = failure.message, "submitted again later");
                 Ok(())
             }
-            Ok(Submitted::Nothing) => self.report(fence, StageVerdict::Interrupted).await,
+            Ok(Submitted::Nothing) => self.report(fence, StageVerdict::Interrupted).await.map(drop),
             Ok(Submitted::Failed(failure)) => {
-                self.report(fence, StageVerdict::Failed(failed(fence, &failure)))
-                    .await
+                let verdict = StageVerdict::Failed(failed(fence, &failure));
+                self.report(fence, verdict).await.map(drop)
             }
             Err(error) => Err(error),
         };
@@ -147,7 +148,7 @@ impl ExternalStages {
         jobs.map_or(true, |jobs| jobs.iter().any(|job| job.fence == *fence))
     }
 
-    async fn send(&self, submission: &Submission) -> Result<Submitted, StateError> {
+    async fn send<'a>(&self, submission: &'a Submission) -> Result<Submitted<'a>, StateError> {
         let Submission {
             served,
             fence,
@@ -155,7 +156,7 @@ impl ExternalStages {
         } = submission;
         let (service, health) = (&served.stage.service, &served.shared.health);
         // Never closed.
-        let Ok(_permit) = served.shared.submits.acquire().await else {
+        let Ok(permit) = served.shared.submits.acquire().await else {
             return Ok(Submitted::Nothing);
         };
         health.turn().await;
@@ -186,20 +187,25 @@ impl ExternalStages {
             Err(failure) => return Ok(Submitted::Failed(failure)),
         };
         Ok(match service.submit(health, &key(fence), body).await {
-            Ok(job) => Submitted::Job(job),
+            Ok(job) => Submitted::Job(job, permit),
             Err(error) => Submitted::Failed(error.into()),
         })
     }
 
-    /// Writes the job of a lease, and tries again for a while. Without it the work is submitted again, under the same key.
-    async fn record(&self, served: &ServedStage, fence: &Fence, job: String) {
+    /// Writes the job of a lease, and tries again for a while. Without it the work is submitted again, under the same key. The permit is
+    /// released as soon as the expense is written.
+    async fn record(&self, served: &ServedStage, fence: &Fence, job: String, permit: SemaphorePermit<'_>) {
         let job = ServiceJob::new(fence.clone(), job, (self.site.now)());
         let mut pause = FIRST_WRITE_PAUSE;
+        let mut permit = Some(permit);
         for _ in 0..WRITES {
             // First, as a job that is recorded is not submitted again.
             let spent = self.site.store.spend(&served.expense(fence, Usage::CALL)).await;
             let recorded = match spent {
-                Ok(_) => self.site.services.record_service_job(&job).await,
+                Ok(_) => {
+                    drop(permit.take());
+                    self.site.services.record_service_job(&job).await
+                }
                 Err(error) => Err(error),
             };
             match recorded {

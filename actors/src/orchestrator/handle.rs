@@ -42,6 +42,7 @@ pub struct OrchestratorConfig {
     pub markers: Option<Arc<dyn ArtifactStore>>,
     /// Channel for the stages that tasks wait for and no pool runs.
     pub unserved: watch::Sender<BTreeSet<StageName>>,
+    /// Clock by which leases begin and run out; another one in tests.
     pub now: WallClock,
 }
 

@@ -11,6 +11,7 @@ use parkhang_core::policy::service::polled_from;
 use parkhang_service::JobLook;
 use parkhang_state::StateError;
 use tokio_util::sync::CancellationToken;
+use tracing::debug;
 
 use super::{ServiceHealth, StageService, slept};
 
@@ -86,9 +87,11 @@ async fn round<B: PolledJobs>(
     loop {
         let page = polled.page(age, after.as_ref(), PAGE).await?;
         let jobs: Vec<B::Job> = page.jobs.iter().map(|(_, job)| job.clone()).collect();
-        // Before the end of one is written, behind which nobody looks for it.
-        if !jobs.is_empty() {
-            polled.note_looks(&jobs).await?;
+        // Before the end of one is written, behind which nobody looks for it. Only shown, so that the round goes on without it.
+        if !jobs.is_empty()
+            && let Err(error) = polled.note_looks(&jobs).await
+        {
+            debug!(service = service.name, %error, "looks at jobs of a service are not noted");
         }
         let asked = page
             .jobs

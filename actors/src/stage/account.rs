@@ -34,9 +34,9 @@ struct Inner {
     totals: Mutex<BTreeMap<String, (Usage, Amount)>>,
     /// Use that the state knows of. Held while it is told, so that pages which end together are told of at once.
     recorded: tokio::sync::Mutex<BTreeMap<String, Usage>>,
-    /// True once the state has told whether the budget is used up,
+    /// True once the state has told whether the budget is used up.
     is_known: AtomicBool,
-    /// and whether it is.
+    /// True if the budget was used up when the state last told.
     is_used_up: AtomicBool,
 }
 
@@ -62,7 +62,8 @@ impl Account {
     }
 
     /// Returns whether the job may spend something at a service now. The state is asked before the first expense, and behind the last one
-    /// that the budget had room for; it pauses the job then. Others tell by themselves.
+    /// that the budget had room for; it pauses the job then. Others tell by themselves. Nothing is
+    /// admitted if the run is to stop before the state answers.
     pub(crate) async fn admits(&self, service: &str, halt: &CancellationToken) -> bool {
         if self.0.recorder.is_none() {
             return false;
@@ -70,7 +71,9 @@ impl Account {
         let is_first = !self.0.is_known.load(Ordering::Relaxed);
         if is_first || self.0.is_used_up.load(Ordering::Relaxed) {
             let nothing = self.expense(service, Usage::default(), Amount::ZERO);
-            self.record(&nothing, halt).await;
+            if !self.record(&nothing, halt).await {
+                return false;
+            }
         }
         !self.0.is_used_up.load(Ordering::Relaxed)
     }
@@ -83,6 +86,10 @@ impl Account {
         prices: &Prices,
         halt: &CancellationToken,
     ) {
+        // An expense of nothing asks whether more may be spent, which may pause the job.
+        if usage == Usage::default() {
+            return;
+        }
         {
             let mut totals = self.totals();
             let (total, cost) = totals.entry(service.to_owned()).or_default();
@@ -225,6 +232,15 @@ mod tests {
         let halt = CancellationToken::new();
         halt.cancel();
         account.charge("vision", Usage::CALL, &prices(), &halt).await;
+        assert!(!account.admits("vision", &halt).await);
+        assert!(books.told.lock().unwrap().is_empty());
+    }
+
+    #[tokio::test]
+    async fn the_state_is_not_told_of_what_cost_nothing() {
+        let (books, account) = books(0, 2);
+        let halt = CancellationToken::new();
+        account.charge("vision", Usage::default(), &prices(), &halt).await;
         assert!(books.told.lock().unwrap().is_empty());
     }
 }

@@ -49,7 +49,7 @@ pub(crate) struct VolumeRun {
     pub service_failure: OnceLock<StageError>,
     /// First failure that showed the node to be out of order.
     pub node_failure: OnceLock<StageError>,
-    /// Set once the job may spend nothing more at services.
+    /// Set once the job may spend nothing more at services, as far as is known.
     pub out_of_budget: OnceLock<()>,
     /// Ends the run as a drain does, without being one: nothing more is begun on a node that is out of order.
     pub halt: CancellationToken,
@@ -114,7 +114,8 @@ impl VolumeRun {
         failure
     }
 
-    /// Checks that the job may spend something at a service. Without a budget left the run ends, and no page of it has failed.
+    /// Checks that the job may spend something at a service. Without a budget left, or if that is not known before the run is to stop, the run
+    /// ends, and no page of it has failed.
     ///
     /// # Errors
     ///
@@ -125,7 +126,7 @@ impl VolumeRun {
         }
         let _ = self.out_of_budget.set(());
         self.halt.cancel();
-        let message = format!("service {service} is not asked: the budget of the job is used up");
+        let message = format!("service {service} is not asked: the job may spend nothing at services now");
         Err(self.error(ErrorCategory::Config, message))
     }
 

@@ -156,6 +156,13 @@ async fn what_an_orchestrator_hears_that_does_not_lead_is_carried_out_once_by_th
     let [one, other] = &service.messages()[..] else {
         panic!("two jobs")
     };
+    // One that tells of no end is not kept.
+    let not_over = JobMessage {
+        status: "running".to_owned(),
+        ..one.clone()
+    };
+    assert_eq!(standby.hear(&not_over).await.unwrap(), Heard::Processed);
+    assert_eq!(store.kept_messages(0, 9).await.unwrap(), []);
     for message in [one, other, one] {
         assert_eq!(standby.hear(message).await.unwrap(), Heard::Processed);
     }

@@ -105,7 +105,7 @@ impl ServiceLine {
         }
     }
 
-    /// Alarm about a service that is left alone while work waits for it.
+    /// Alarm about a service that is left alone. It may have nothing in hand then, as it is given nothing.
     pub fn alarm(&self, now: DateTime<Utc>) -> Option<String> {
         let until = self.left_alone_until?;
         let error = self

@@ -94,9 +94,9 @@ pub struct ConfiguredService {
     pub error_field: Option<String>,
     /// Price of a job, or of a page.
     pub cost: Amount,
-    /// Price of a million tokens of requests, for language models,
+    /// Price of a million tokens of requests, for language models.
     pub input_cost: Amount,
-    /// and of answers.
+    /// Price of a million tokens of answers, for language models.
     pub output_cost: Amount,
     /// True if the token goes as a bearer token to a service that usually takes a key.
     pub bearer: bool,
@@ -401,17 +401,16 @@ pub fn faults(config: &ClusterConfig, has_secret: bool) -> Vec<(String, String)>
         let message = "the role entity needs a section [entity.NAME], see docs/entities.md";
         fault("node.roles".to_owned(), message.to_owned());
     }
-    let api_beyond = config.api.listen.filter(|listen| !listen.ip().is_loopback());
-    if let Some(listen) = api_beyond
-        && config.webhook.on_api
-        && !has_secret
-    {
-        fault(
-            "webhook.on_api".to_owned(),
-            format!(
-                "{listen} can be reached from other machines: that needs a secret that signs what comes in: WEBHOOK_SECRET or webhook.secret_file"
-            ),
-        );
+    if config.webhook.on_api {
+        // A proxy may pass on what comes from other machines, to a loopback address too.
+        if !has_secret {
+            let message = "needs a secret that signs what comes in: WEBHOOK_SECRET or webhook.secret_file";
+            fault("webhook.on_api".to_owned(), message.to_owned());
+        }
+        if config.api.listen.is_none() {
+            let message = "needs api.listen, the address at which messages are to be taken";
+            fault("webhook.on_api".to_owned(), message.to_owned());
+        }
     }
     let beyond = config.webhook.listen.filter(|listen| !listen.ip().is_loopback());
     if let Some(listen) = beyond {

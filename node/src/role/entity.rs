@@ -60,7 +60,7 @@ pub async fn run(loaded: &Loaded, mut readiness: ReadinessReporter) -> Result<Ex
     tokio::select! {
         () = stop.next() => {}
         _ = &mut work => bail!("the workers ended"),
-        () = count_rows(loaded, &database.store) => {}
+        () = count_rows(&entities) => {}
     }
     readiness.stopping();
     ending.cancel();

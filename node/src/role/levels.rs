@@ -5,14 +5,14 @@ use std::time::Instant;
 
 use chrono::Utc;
 use futures::future::join_all;
+use parkhang_actors::entity::Entities;
 use parkhang_actors::telemetry::{ServiceLevel, ServiceLevels, entity_rows};
-use parkhang_state::{EntityTable, PostgresStore};
-use tracing::{debug, warn};
+use parkhang_state::PostgresStore;
+use tracing::debug;
 
 use super::watch::{COUNT_INTERVAL, COUNT_PAUSE};
 use crate::admin::{ServiceLine, service_lines};
 use crate::config::Loaded;
-use crate::database::entity_database;
 
 /// Publishes how the services are doing, for ever.
 pub async fn look_at_services(loaded: &Loaded, store: &PostgresStore) {
@@ -39,31 +39,16 @@ pub async fn look_at_services(loaded: &Loaded, store: &PostgresStore) {
 
 /// Publishes the numbers of rows of the tables of this node, by stage and status, for ever. A count reads the whole table, so that a large
 /// one is counted seldom.
-pub async fn count_rows(loaded: &Loaded, store: &PostgresStore) {
-    let named = &loaded.config.node.entities;
-    let entities = loaded.config.entity.iter();
-    let own = entities.filter(|(name, _)| named.is_empty() || named.contains(name));
-    join_all(own.map(|(name, entity)| async move {
-        let Ok(pipeline) = entity.pipeline(name) else {
-            return;
-        };
-        let table = async {
-            let database = entity_database(loaded, store, name).await?;
-            anyhow::Ok(database.open(Arc::new(pipeline)).await?)
-        };
-        match table.await {
-            Ok(table) => count_rows_of(name, &table).await,
-            Err(error) => warn!(entity = name, %error, "the rows are not counted"),
-        }
-    }))
-    .await;
+pub async fn count_rows(entities: &[Arc<Entities>]) {
+    join_all(entities.iter().map(|entities| count_rows_of(entities))).await;
     std::future::pending().await
 }
 
-async fn count_rows_of(entity: &str, table: &EntityTable) {
+async fn count_rows_of(entities: &Entities) {
+    let entity = entities.name();
     loop {
         let began = Instant::now();
-        match table.counts().await {
+        match entities.counts().await {
             Ok(counts) => {
                 for counts in counts.stages {
                     let rows = [

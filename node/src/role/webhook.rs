@@ -75,7 +75,7 @@ pub async fn serve(loaded: &Loaded, router: Router) -> Result<Option<HttpListene
 /// Route of the messages, which go to these listeners.
 pub fn router(loaded: &Loaded, store: &PostgresStore, listeners: Vec<Listener>) -> Router {
     let secret = loaded.secrets.webhook.as_ref().map(|secret| secret.text.clone());
-    if secret.is_none() && (loaded.config.webhook.listen.is_some() || loaded.config.webhook.on_api) {
+    if secret.is_none() && loaded.config.webhook.listen.is_some() {
         warn!("webhooks are not signed: set WEBHOOK_SECRET or webhook.secret_file");
     }
     let sizes = loaded.config.service.values().map(|service| service.max_body());

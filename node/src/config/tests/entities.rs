@@ -108,11 +108,19 @@ fn what_no_pipeline_can_be_made_of_is_refused_with_its_place() {
         ("node.entities=lead", "--set: node.entities: there is no section [entity.lead]".to_owned()),
         ("node.roles=entity,cpu", "--set: node.roles: a node with the role entity has no other".to_owned()),
         ("service.llm.timeout=3", "--set: service.llm.timeout:".to_owned()),
+        ("webhook.on_api=true", "--set: webhook.on_api: needs a secret".to_owned()),
         ("webhook.listen=0.0.0.0:80", "--set: webhook.listen: 0.0.0.0:80 can be reached".to_owned()),
     ] {
         let found = problems(Some(&file), &[], &[flag]);
         assert!(found.iter().any(|found| found.starts_with(&problem)), "{flag}: {found:?}");
     }
+    let found = problems(Some(&file), &[], &["webhook.on_api=true", "api.listen="]);
+    assert!(
+        found
+            .iter()
+            .any(|found| found.starts_with("--set: webhook.on_api: needs api.listen")),
+        "{found:?}"
+    );
     let nameless = fixture.file("[entity.leads]\nstages = [\"a\"]\n");
     let found = problems(Some(&nameless), &[], &[]);
     let expected = format!(
