@@ -13,7 +13,8 @@ pub fn markdown(pages: &[DocumentPage]) -> String {
     let mut in_list = false;
     for part in parts(pages) {
         let is_item = part.role == Role::ListItem;
-        if !text.is_empty() && !(in_list && is_item) {
+        let follows_item = in_list && is_item;
+        if !text.is_empty() && !follows_item {
             text.push('\n');
         }
         in_list = is_item;

@@ -32,7 +32,8 @@ struct Word {
 fn main() {
     let arguments: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
     let [models, words, pictures, out] = &arguments[..] else {
-        panic!("four folders: MODELS WORDS PICTURES OUT");
+        eprintln!("four folders: MODELS WORDS PICTURES OUT");
+        std::process::exit(2);
     };
     let device =
         ComputeDevice::open(&parkhang_words::DeviceSpec::cpu(NonZeroUsize::MIN)).expect("a processor");

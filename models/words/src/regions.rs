@@ -112,7 +112,7 @@ fn candidates_of(
         .unwrap_or_default();
     scores.iter().enumerate().filter_map(move |(cell, &score)| {
         let score = sigmoid(score);
-        if !(score > LEAST_SCORE) {
+        if score.is_nan() || score <= LEAST_SCORE {
             return None;
         }
         let stride = stride as f32;
