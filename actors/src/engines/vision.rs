@@ -65,7 +65,7 @@ impl VisionEngine {
                 // Another page may have made it so.
                 Some(Failure::Service(error)) => error.is_of_the_service() || tries > 1,
                 Some(_) => true,
-                // Whoever sent the request was stopped.
+                // The caller that sent the request was stopped.
                 None => false,
             };
             if let Some(failure) = failure.filter(|_| is_over) {

@@ -177,7 +177,7 @@ impl ExternalStages {
             return Ok(Submitted::Nothing);
         };
         let runs = store.stage_runs(task.id).await?;
-        // What may have been submitted before may be paid for already, and goes on.
+        // A lease that may have been submitted before may be paid for already, and goes on.
         let nothing = served.expense(fence, Usage::default());
         if !is_resumed && !store.spend(&nothing).await? {
             return Ok(Submitted::Nothing);

@@ -9,7 +9,6 @@ use async_trait::async_trait;
 use image::DynamicImage;
 use parkhang_documents::{Block, Page, PageLayout, PageWord, Table, blocks, turn_of};
 use parkhang_models::page::decode::DecodeLimits;
-use parkhang_pdf::Rect;
 use parkhang_words::{InferenceError, LayoutModels, page_layout};
 use serde_json::Map;
 use tracing::warn;
@@ -17,6 +16,7 @@ use tracing::warn;
 use super::info::StageInfo;
 use super::page_stage::{PageStage, PlannedPage, VolumeRun};
 use super::registry::StageServices;
+use super::scans::in_points;
 use super::table::{ModelKind, SCANS, StageDefinition, StageModels};
 use super::{DEVICE_INBOX, compute};
 use crate::inference::{DeviceStatus, LayoutThreads};
@@ -196,14 +196,7 @@ impl PageStage for Doctags {
             let upright = turn.undone(&gray).unwrap_or(gray);
             let picture = DynamicImage::ImageLuma8(upright).into_rgb8();
             let layout = page_layout(&picture, &networks).map(|layout| {
-                layout.mapped(|bounds| {
-                    let [x0, y0, x1, y1] = turn.bounds_as_they_lie(bounds, extent);
-                    let Some(map) = pixels.map else {
-                        return [x0, y0, x1, y1];
-                    };
-                    let Rect { x0, y0, x1, y1 } = map.rect_to_points(Rect { x0, y0, x1, y1 });
-                    [x0, y0, x1, y1]
-                })
+                layout.mapped(|bounds| in_points(turn.bounds_as_they_lie(bounds, extent), pixels.map))
             });
             Ok(layout.map(|layout: PageLayout| {
                 blocks(&Page {

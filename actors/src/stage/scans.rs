@@ -4,6 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use futures::StreamExt;
+use parkhang_pdf::{PixelMap, Rect};
 
 use super::page_stage::{PlannedPage, VolumeRun};
 use crate::runner::CpuPool;
@@ -83,4 +84,13 @@ pub(super) async fn read_scan(
 /// The version of the volume, where all its pages have the same one.
 pub(super) fn version_of_scans(pages: &[PlannedPage<PageRef>]) -> Option<String> {
     common_version(pages.iter().map(|page| &page.input)).map(str::to_owned)
+}
+
+/// A box of a picture in points of its page, as left, top, right and bottom. A pixel of an image file, which has no map, counts as a point.
+pub(super) fn in_points([x0, y0, x1, y1]: [f32; 4], map: Option<PixelMap>) -> [f32; 4] {
+    let Some(map) = map else {
+        return [x0, y0, x1, y1];
+    };
+    let Rect { x0, y0, x1, y1 } = map.rect_to_points(Rect { x0, y0, x1, y1 });
+    [x0, y0, x1, y1]
 }

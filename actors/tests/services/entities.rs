@@ -236,7 +236,7 @@ async fn a_service_has_no_more_rows_at_once_than_it_may() {
     let options = server.create_database("leads").await.unwrap();
     let mut connection = connect(&options).await;
     run(&mut connection, EntityTable::schema(&pipeline())).await;
-    // Of two stages of one service, and none that it cannot read.
+    // Requests of two stages of one service, and none that it cannot read.
     let queued = "alter table leads alter id restart with 101;
         insert into leads (intel_status) select 'queued' from generate_series(1, 20);
         insert into leads (subject_status) select 'queued' from generate_series(1, 20)";

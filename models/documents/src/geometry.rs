@@ -14,7 +14,8 @@ pub(crate) fn middle(bounds: &Bounds, axis: usize) -> f32 {
     f32::midpoint(bounds[axis], bounds[axis + 2])
 }
 
-pub(crate) fn area(bounds: &Bounds) -> f32 {
+/// Area of a box; 0 for one that is turned inside out.
+pub fn area(bounds: &Bounds) -> f32 {
     width(bounds).max(0.0) * height(bounds).max(0.0)
 }
 
@@ -42,7 +43,7 @@ pub(crate) fn common(one: &Bounds, other: &Bounds, axis: usize) -> f32 {
 }
 
 /// Area that two boxes have in common.
-pub(crate) fn intersection(one: &Bounds, other: &Bounds) -> f32 {
+pub fn intersection(one: &Bounds, other: &Bounds) -> f32 {
     common(one, other, 0).max(0.0) * common(one, other, 1).max(0.0)
 }
 

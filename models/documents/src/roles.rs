@@ -45,10 +45,6 @@ impl Neighbourhood<'_> {
         let covering = self.regions.iter().filter(covers);
         covering.max_by(|one, other| one.score.total_cmp(&other.score))
     }
-
-    fn kind_of(&self, block: &Block) -> Option<LayoutClass> {
-        self.region_of(&block.bounds).map(|region| region.kind)
-    }
 }
 
 /// Gives the blocks of a page, which are in reading order, their roles.
@@ -108,7 +104,8 @@ fn at_share(sizes: &[(f32, usize)], share: f32) -> f32 {
 
 fn role(blocks: &[Block], place: usize, body: BodySize, page: &Neighbourhood<'_>) -> Role {
     let block = &blocks[place];
-    let kind = page.kind_of(block);
+    let region = page.region_of(&block.bounds);
+    let kind = region.map(|region| region.kind);
     if is_header(blocks, block, kind, body, page) {
         return Role::Header;
     }
@@ -125,7 +122,7 @@ fn role(blocks: &[Block], place: usize, body: BodySize, page: &Neighbourhood<'_>
     if block.lines.len() == 1 && (kind == Some(LayoutClass::Equation) || is_formula(&text)) {
         return Role::Formula;
     }
-    if is_heading(blocks, place, &text, page, body) {
+    if is_heading(blocks, place, &text, region, body) {
         return Role::Heading;
     }
     match marker(&text) {
@@ -217,7 +214,7 @@ fn begins_with_sign(text: &str) -> bool {
     text.starts_with(['*', '†', '‡', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'])
 }
 
-fn is_heading(blocks: &[Block], place: usize, text: &str, page: &Neighbourhood<'_>, body: BodySize) -> bool {
+fn is_heading(blocks: &[Block], place: usize, text: &str, region: Option<&Region>, body: BodySize) -> bool {
     let block = &blocks[place];
     let characters = text.chars().count();
     let has_letters = text.chars().any(char::is_alphabetic) && !has_leader(text);
@@ -237,7 +234,6 @@ fn is_heading(blocks: &[Block], place: usize, text: &str, page: &Neighbourhood<'
     let mark = marker(text);
     let is_numbered = matches!(mark, Some(Marker::Number | Marker::Han))
         || mark == Some(Marker::Dotted) && !has_item_beside(blocks, place);
-    let region = page.region_of(&block.bounds);
     let is_seen = region.is_some_and(|region| region.kind == LayoutClass::Title && region.score > SURE_TITLE);
     is_numbered && block.lines.len() == 1 && characters <= SHORT_TEXT / 2 || is_seen && block.lines.len() <= 2
 }

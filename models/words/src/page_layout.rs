@@ -1,7 +1,7 @@
 //! The layout of a page as a whole: its regions, and the cells of those that are tables.
 
 use image::{RgbImage, imageops};
-use parkhang_documents::{LayoutClass, PageLayout, PlacedTable, Region};
+use parkhang_documents::{LayoutClass, PageLayout, PlacedTable, Region, area, intersection};
 
 use crate::inference::InferenceError;
 use crate::models::LayoutModels;
@@ -46,9 +46,7 @@ pub fn page_layout(page: &RgbImage, models: &LayoutModels) -> Result<PageLayout,
 }
 
 fn is_same(one: &[f32; 4], other: &[f32; 4]) -> bool {
-    let side = |axis: usize| (one[axis + 2].min(other[axis + 2]) - one[axis].max(other[axis])).max(0.0);
-    let area = |bounds: &[f32; 4]| (bounds[2] - bounds[0]).max(0.0) * (bounds[3] - bounds[1]).max(0.0);
-    side(0) * side(1) > SAME * area(one).min(area(other))
+    intersection(one, other) > SAME * area(one).min(area(other))
 }
 
 /// The part of a page in a box and a margin around it, and its upper left corner.

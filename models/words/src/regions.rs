@@ -2,7 +2,7 @@
 
 use image::RgbImage;
 use parkhang_cv::resize::{resize_area, resize_linear};
-use parkhang_documents::{LayoutClass, Region};
+use parkhang_documents::{LayoutClass, Region, area, intersection};
 use parkhang_kernels::sigmoid;
 
 use crate::imagenet::normalized;
@@ -148,9 +148,7 @@ fn distance(level: &LayoutLevel, cell: usize, side: usize) -> f32 {
 
 /// Share of the area of both that two boxes have in common.
 fn overlap(one: &[f32; 4], other: &[f32; 4]) -> f32 {
-    let side = |axis: usize| (one[axis + 2].min(other[axis + 2]) - one[axis].max(other[axis])).max(0.0);
-    let area = |bounds: &[f32; 4]| (bounds[2] - bounds[0]).max(0.0) * (bounds[3] - bounds[1]).max(0.0);
-    let common = side(0) * side(1);
+    let common = intersection(one, other);
     common / (area(one) + area(other) - common).max(f32::MIN_POSITIVE)
 }
 

@@ -41,6 +41,16 @@ pub enum Format {
     Pdf,
 }
 
+impl Format {
+    /// True for formats that have the blocks of documents.
+    pub fn has_blocks(self) -> bool {
+        matches!(
+            self,
+            Self::Bboxes | Self::Doctags | Self::Markdown | Self::Document
+        )
+    }
+}
+
 /// Options of single formats.
 #[derive(Debug, Clone, Args)]
 pub struct FormatArgs {

@@ -125,8 +125,17 @@ pub async fn export_all(
         exported.volumes += 1;
         exported.unread_pages += document.pages.iter().filter(|page| page.error.is_some()).count();
         // The tables are read once for all formats.
+        let blocks = if formats.iter().any(|format| format.has_blocks()) {
+            VolumeBlocks::load(results.store(), &volume.layout).await?
+        } else {
+            None
+        };
         for format in formats {
-            let file = write_volume(results.store(), volume, &document, *format, options, target).await;
+            let contents = Contents {
+                document: &document,
+                blocks: blocks.as_ref(),
+            };
+            let file = write_volume(results.store(), volume, contents, *format, options, target).await;
             match file {
                 Ok(file) => written(file),
                 // A PDF that was moved or cannot be added to, or blocks that are not there yet, are a matter of this volume alone.
@@ -140,15 +149,25 @@ pub async fn export_all(
     Ok(exported)
 }
 
+/// Contents of a volume that formats are made from.
+#[derive(Debug, Clone, Copy)]
+struct Contents<'v> {
+    document: &'v VolumeDocument,
+    /// Of a volume of the pipeline `documents`, for the formats that have them.
+    blocks: Option<&'v VolumeBlocks>,
+}
+
 async fn write_volume(
     store: &dyn ArtifactStore,
     volume: &StoredVolume,
-    document: &VolumeDocument,
+    contents: Contents<'_>,
     format: Format,
     options: &FormatArgs,
     target: &Path,
 ) -> Result<PathBuf> {
     let name = volume.volume.to_string();
+    let Contents { document, blocks } = contents;
+    let write_document = |form| blocks.ok_or(NoBlocks)?.write(&name, form, target);
     match format {
         Format::Text => {
             let folder = target.join("text").join(&name);
@@ -192,12 +211,11 @@ async fn write_volume(
                     "{name} has no words with boxes: the pipeline page_ocr makes them (--pipeline page_ocr)"
                 )
             })?;
-            let blocks = VolumeBlocks::load(store, &volume.layout).await?;
-            bboxes::write_boxes(&words, blocks.as_ref(), target.join(&name))
+            bboxes::write_boxes(&words, blocks, target.join(&name))
         }
-        Format::Doctags => write_document(store, volume, DocumentForm::Doctags, target).await,
-        Format::Markdown => write_document(store, volume, DocumentForm::Markdown, target).await,
-        Format::Document => write_document(store, volume, DocumentForm::Html, target).await,
+        Format::Doctags => write_document(DocumentForm::Doctags),
+        Format::Markdown => write_document(DocumentForm::Markdown),
+        Format::Document => write_document(DocumentForm::Html),
         Format::Html => {
             let path = target.join("html").join(format!("{name}.html"));
             html::write_viewer(store, volume, document, &options.viewer, &path).await?;
@@ -209,18 +227,6 @@ async fn write_volume(
             Ok(path)
         }
     }
-}
-
-async fn write_document(
-    store: &dyn ArtifactStore,
-    volume: &StoredVolume,
-    form: DocumentForm,
-    target: &Path,
-) -> Result<PathBuf> {
-    let blocks = VolumeBlocks::load(store, &volume.layout).await?;
-    blocks
-        .ok_or(NoBlocks)?
-        .write(&volume.volume.to_string(), form, target)
 }
 
 /// Writes a file for each page, which `format` makes from the page and its number in the volume, from 1.

@@ -4,15 +4,16 @@ use std::sync::Arc;
 
 use image::{DynamicImage, RgbImage};
 use parkhang_models::page::decode::{DecodeLimits, DecodedPage};
-use parkhang_pdf::{PixelMap, Rect};
+use parkhang_pdf::PixelMap;
 use parkhang_words::{InferenceError, Orienting, PrintModels, ReadOptions, Turn};
 use tracing::warn;
 
 use super::super::compute;
 use super::super::page_stage::VolumeRun;
+use super::super::scans::in_points;
 use super::PageOcr;
 use super::choice::{may_be_tibetan, surer};
-use super::lines::{Bounds, Engine, ReadLine, ReadWord, confidence, is_tibetan};
+use super::lines::{Engine, ReadLine, ReadWord, confidence, is_tibetan};
 use parkhang_core::domain::{ErrorCategory, StageError};
 use parkhang_store::artifact::PageTextRow;
 use parkhang_store::pages::Scan;
@@ -77,7 +78,7 @@ impl PageOcr {
         let Picture { page, map } = picture;
         let size = (page.gray.width() as f32, page.gray.height() as f32);
         let Reading { turn, lines } = self.read_upright(run, row, page).await?;
-        let to_points = |bounds| points(turn.bounds_as_they_lie(bounds, size), map);
+        let to_points = |bounds| in_points(turn.bounds_as_they_lie(bounds, size), map);
         Ok(lines.into_iter().map(|line| line.mapped(to_points)).collect())
     }
 
@@ -225,13 +226,4 @@ fn is_tibetan_layer(row: &PageTextRow) -> bool {
     let letters = || row.words.iter().flat_map(|word| word.text.chars());
     let tibetan = letters().filter(|letter| is_tibetan(*letter)).count();
     tibetan as f32 > TIBETAN_SHARE * letters().count() as f32
-}
-
-/// A box of a page's picture in points; a pixel of an image file counts as one.
-fn points([x0, y0, x1, y1]: Bounds, map: Option<PixelMap>) -> Bounds {
-    let Some(map) = map else {
-        return [x0, y0, x1, y1];
-    };
-    let Rect { x0, y0, x1, y1 } = map.rect_to_points(Rect { x0, y0, x1, y1 });
-    [x0, y0, x1, y1]
 }

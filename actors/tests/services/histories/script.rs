@@ -10,7 +10,7 @@ pub(crate) struct History {
     pub(crate) submits: Vec<Conduct>,
     /// Times at which the services refuse whatever they are asked, in seconds from the beginning: begin and length.
     pub(crate) outages: Vec<(u64, u64)>,
-    /// What is done from outside, and the seconds before it.
+    /// Step that is taken from outside, and the seconds before it.
     pub(crate) steps: Vec<(u64, Step)>,
 }
 

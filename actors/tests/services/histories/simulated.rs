@@ -21,7 +21,7 @@ const WAY: Duration = Duration::from_millis(20);
 /// Time of an answer that the webhook overtakes.
 const OVERTAKEN: Duration = Duration::from_millis(300);
 
-/// Whoever is told of ends by the webhook, from one leader to the next.
+/// Listener that the webhook tells of ends, from one leader to the next.
 pub(crate) type Tell = dyn Fn(JobMessage) + Send + Sync;
 
 /// Try of a stage, as its body names it: task, stage, attempt and generation.

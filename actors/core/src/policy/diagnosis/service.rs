@@ -27,7 +27,7 @@ pub(super) fn reader_away(
     error: Option<&StageError>,
 ) -> Option<Reason> {
     let error = error.filter(|error| error.category == ErrorCategory::Service)?;
-    // Of the models that the job names for the stage, one is the service.
+    // One of the models that the job names for the stage is the service.
     let is_named = |name: &&str| error.message.contains(&format!("service {name}:"));
     let service = job.config.models.of(stage).find(is_named)?;
     Some(Reason::ServicePaused {
