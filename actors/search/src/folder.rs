@@ -1,0 +1,301 @@
+//! The index of a job on the disk of one machine: parts that are never changed, and a list of them that is replaced as a whole. It is made
+//! of the indexes of volumes, and can be made of them again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use nix::fcntl::{Flock, FlockArg};
+use serde::{Deserialize, Serialize};
+use tantivy::Index;
+
+use crate::bundle::{self, FORMAT};
+use crate::compaction::{self, PartSize};
+use crate::error::SearchError;
+use crate::part::{self, Source};
+use crate::snapshot::Snapshot;
+use crate::volume::Fields;
+
+const LIST: &str = "index.json";
+const LOCK: &str = "lock";
+
+/// Version of a volume's index: whatever its owner tells versions apart by.
+pub type Version = String;
+
+/// Folder with the index of a job.
+#[derive(Debug, Clone)]
+pub struct IndexFolder {
+    path: PathBuf,
+}
+
+/// List of the parts.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct PartList {
+    format: u32,
+    /// Number of the next part.
+    next: u64,
+    pub parts: Vec<Part>,
+}
+
+/// Part in the list.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Part {
+    number: u64,
+    pub pages: u64,
+    /// Volumes that count, with their versions and numbers of pages.
+    volumes: BTreeMap<String, (Version, u64)>,
+    /// Volumes that are in the part and do not count, with their numbers of pages.
+    replaced: BTreeMap<String, u64>,
+}
+
+impl Part {
+    pub(crate) fn folder(&self, index: &Path) -> PathBuf {
+        index.join(format!("part-{:06}", self.number))
+    }
+
+    pub(crate) fn replaced(&self) -> BTreeSet<String> {
+        self.replaced.keys().cloned().collect()
+    }
+
+    fn size(&self) -> PartSize {
+        PartSize {
+            pages: self.pages,
+            replaced: self.replaced.values().sum(),
+        }
+    }
+}
+
+impl PartList {
+    const fn new() -> Self {
+        Self {
+            format: FORMAT,
+            next: 1,
+            parts: Vec::new(),
+        }
+    }
+}
+
+/// Index of a volume that is to be in the index of the job.
+#[derive(Debug, Clone)]
+pub struct AddedVolume {
+    pub volume: String,
+    pub version: Version,
+    /// The bytes that [`index_volume`](crate::index_volume) gave.
+    pub packed: Vec<u8>,
+}
+
+impl IndexFolder {
+    pub const fn new(path: PathBuf) -> Self {
+        Self { path }
+    }
+
+    /// Volumes in the index, with their versions; none where there is no index yet.
+    ///
+    /// # Errors
+    ///
+    /// If the list of parts cannot be read.
+    pub fn volumes(&self) -> Result<BTreeMap<String, Version>, SearchError> {
+        let parts = self.list()?.parts.into_iter();
+        let versions = parts
+            .flat_map(|part| part.volumes)
+            .map(|(volume, (version, _))| (volume, version));
+        Ok(versions.collect())
+    }
+
+    /// Opens the index as it is now. Whoever has it open sees nothing of what is written after.
+    ///
+    /// # Errors
+    ///
+    /// If a part cannot be read.
+    pub fn snapshot(&self) -> Result<Snapshot, SearchError> {
+        // A part may be merged into another one between the reading of the list and its opening; the list of after has that one.
+        match self.open_parts() {
+            Err(_) => self.open_parts(),
+            opened => opened,
+        }
+    }
+
+    fn open_parts(&self) -> Result<Snapshot, SearchError> {
+        Snapshot::open(&self.path, &self.list()?)
+    }
+
+    /// Takes the index for writing.
+    ///
+    /// # Errors
+    ///
+    /// [`SearchError::Locked`] if another process, or another part of this one, is writing it.
+    pub fn writer(&self) -> Result<IndexWriter, SearchError> {
+        fs::create_dir_all(&self.path).map_err(SearchError::io(&self.path))?;
+        let lock = self.path.join(LOCK);
+        let file = File::create(&lock).map_err(SearchError::io(&lock))?;
+        let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock)
+            .map_err(|_| SearchError::Locked(self.path.clone()))?;
+        let list = self.list().unwrap_or_else(|_| PartList::new());
+        let writer = IndexWriter {
+            path: self.path.clone(),
+            list,
+            fields: Fields::new(),
+            _lock: lock,
+        };
+        writer.remove_unlisted()?;
+        Ok(writer)
+    }
+
+    /// Reads the list of parts. One of another version is as good as none: the index is made anew.
+    fn list(&self) -> Result<PartList, SearchError> {
+        let path = self.path.join(LIST);
+        let text = match fs::read(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(PartList::new()),
+            Err(error) => return Err(SearchError::io(&path)(error)),
+        };
+        let list: PartList = serde_json::from_slice(&text).map_err(|error| SearchError::DamagedFolder {
+            folder: self.path.clone(),
+            reason: error.to_string(),
+        })?;
+        Ok(if list.format == FORMAT {
+            list
+        } else {
+            PartList::new()
+        })
+    }
+}
+
+/// Right to write an index, until it is dropped.
+#[derive(Debug)]
+pub struct IndexWriter {
+    path: PathBuf,
+    list: PartList,
+    fields: Fields,
+    _lock: Flock<File>,
+}
+
+impl IndexWriter {
+    /// Puts volumes into the index, in place of earlier versions of them, and takes others out, in one step for whoever searches.
+    ///
+    /// # Errors
+    ///
+    /// If a volume's index is damaged, in which case nothing has changed, or the folder cannot be written.
+    pub fn update(&mut self, added: &[AddedVolume], removed: &[String]) -> Result<(), SearchError> {
+        let mut sources = Vec::new();
+        let mut volumes = BTreeMap::new();
+        for volume in added {
+            let index = bundle::unpack(&volume.packed, &volume.volume)?;
+            let pages = pages(&index)?;
+            sources.push(Source {
+                index,
+                replaced: BTreeSet::new(),
+            });
+            volumes.insert(volume.volume.clone(), (volume.version.clone(), pages));
+        }
+        let gone = removed.iter().chain(added.iter().map(|added| &added.volume));
+        for volume in gone {
+            for part in &mut self.list.parts {
+                if let Some((_, pages)) = part.volumes.remove(volume) {
+                    part.replaced.insert(volume.clone(), pages);
+                }
+            }
+        }
+        if !sources.is_empty() {
+            let part = self.write_part(&sources, volumes)?;
+            self.list.parts.push(part);
+        }
+        self.write_list()
+    }
+
+    /// Merges parts of which there are too many, or most of which was replaced. Returns whether there were any; there may be more.
+    ///
+    /// # Errors
+    ///
+    /// If a part cannot be read or the folder cannot be written.
+    pub fn compact(&mut self) -> Result<bool, SearchError> {
+        let sizes: Vec<PartSize> = self.list.parts.iter().map(Part::size).collect();
+        let Some(chosen) = compaction::choose(&sizes) else {
+            return Ok(false);
+        };
+        let parts: Vec<Part> = chosen
+            .iter()
+            .filter_map(|index| self.list.parts.get(*index))
+            .cloned()
+            .collect();
+        let open = |part: &Part| -> Result<Source, SearchError> {
+            Ok(Source {
+                index: Index::open_in_dir(part.folder(&self.path))?,
+                replaced: part.replaced(),
+            })
+        };
+        let sources: Vec<Source> = parts.iter().map(open).collect::<Result<_, _>>()?;
+        let volumes: BTreeMap<_, _> = parts.iter().flat_map(|part| part.volumes.clone()).collect();
+        let merged = if volumes.is_empty() {
+            None
+        } else {
+            Some(self.write_part(&sources, volumes)?)
+        };
+        let is_merged = |part: &Part| parts.iter().any(|merged| merged.number == part.number);
+        self.list.parts.retain(|part| !is_merged(part));
+        self.list.parts.extend(merged);
+        self.write_list()?;
+        self.remove_unlisted()?;
+        Ok(true)
+    }
+
+    fn write_part(
+        &mut self,
+        sources: &[Source],
+        volumes: BTreeMap<String, (Version, u64)>,
+    ) -> Result<Part, SearchError> {
+        let mut part = Part {
+            number: self.list.next,
+            pages: 0,
+            volumes,
+            replaced: BTreeMap::new(),
+        };
+        self.list.next += 1;
+        let folder = part.folder(&self.path);
+        fs::create_dir_all(&folder).map_err(SearchError::io(&folder))?;
+        part.pages = part::write(sources, &self.fields, &folder)?;
+        Ok(part)
+    }
+
+    /// Replaces the list. The parts that it names are on the disk by then.
+    fn write_list(&self) -> Result<(), SearchError> {
+        let path = self.path.join(LIST);
+        let text = serde_json::to_vec(&self.list).map_err(|error| SearchError::io(&path)(error.into()))?;
+        let mut file = tempfile::NamedTempFile::new_in(&self.path).map_err(SearchError::io(&self.path))?;
+        file.write_all(&text).map_err(SearchError::io(&path))?;
+        file.as_file().sync_all().map_err(SearchError::io(&path))?;
+        file.persist(&path)
+            .map_err(|error| SearchError::io(&path)(error.error))?;
+        Ok(())
+    }
+
+    /// Removes what a process left that died between a part and its list, and parts that were merged. Who still has one open can read it on.
+    fn remove_unlisted(&self) -> Result<(), SearchError> {
+        let listed: BTreeSet<PathBuf> = self
+            .list
+            .parts
+            .iter()
+            .map(|part| part.folder(&self.path))
+            .collect();
+        for entry in fs::read_dir(&self.path).map_err(SearchError::io(&self.path))? {
+            let path = entry.map_err(SearchError::io(&self.path))?.path();
+            let is_part = path
+                .file_name()
+                .is_some_and(|name| name.to_string_lossy().starts_with("part-"));
+            if is_part && !listed.contains(&path) {
+                fs::remove_dir_all(&path).map_err(SearchError::io(&path))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn pages(index: &Index) -> Result<u64, SearchError> {
+    Ok(index
+        .load_metas()?
+        .segments
+        .iter()
+        .map(|segment| u64::from(segment.num_docs()))
+        .sum())
+}

@@ -1,0 +1,188 @@
+//! Patterns as queries of the engine.
+
+use tantivy::Term;
+use tantivy::query::{
+    AllQuery, BooleanQuery, BoostQuery, DisjunctionMaxQuery, EmptyQuery, Occur, PhraseQuery, Query,
+    RegexPhraseQuery, RegexQuery, TermQuery, wildcard_query_to_regex_str,
+};
+use tantivy::schema::{Field, IndexRecordOption};
+
+use super::plan::{Node, Pattern, Place};
+use super::{Filter, FilterField, TextField};
+use crate::volume::Fields;
+
+/// Share of the places of a pattern that a page must have, in fourths, where they need not be in a row.
+const PLACES_NEEDED: usize = 3;
+/// Weights of a pattern's readings: its terms in a row, terms like them in a row, and most of them anywhere on the page.
+const IN_A_ROW: f32 = 2.0;
+const LIKE_IN_A_ROW: f32 = 1.5;
+const SCATTERED: f32 = 0.5;
+/// Weight of a heading beside the text.
+const HEADING: f32 = 1.0;
+/// Part that the lesser readings have in the score.
+const TIE: f32 = 0.1;
+
+type Boxed = Box<dyn Query>;
+
+/// Makes the query of the engine for a planned one; without one, for all pages that the filters leave.
+pub(crate) fn compile(node: Option<&Node>, filters: &[Filter], fields: &Fields) -> Boxed {
+    let mut clauses: Vec<(Occur, Boxed)> = vec![(
+        Occur::Must,
+        node.map_or_else(|| Box::new(AllQuery) as Boxed, |node| of_node(node, fields)),
+    )];
+    let required = filters.iter().filter(|filter| !filter.is_negative);
+    // Two values of one field are alternatives, as no page has both.
+    for field in [FilterField::Volume, FilterField::Language, FilterField::Page] {
+        let values = required.clone().filter(|filter| filter.field == field);
+        let values: Vec<(Occur, Boxed)> = values
+            .map(|filter| (Occur::Should, of_filter(filter, fields)))
+            .collect();
+        if !values.is_empty() {
+            clauses.push((Occur::Must, unscored(Box::new(BooleanQuery::new(values)))));
+        }
+    }
+    let excluded = filters.iter().filter(|filter| filter.is_negative);
+    clauses.extend(excluded.map(|filter| (Occur::MustNot, of_filter(filter, fields))));
+    Box::new(BooleanQuery::new(clauses))
+}
+
+fn unscored(query: Boxed) -> Boxed {
+    Box::new(tantivy::query::ConstScoreQuery::new(query, 0.0))
+}
+
+fn boosted(query: Boxed, weight: f32) -> Boxed {
+    Box::new(BoostQuery::new(query, weight))
+}
+
+fn of_filter(filter: &Filter, fields: &Fields) -> Boxed {
+    let field = match filter.field {
+        FilterField::Volume => fields.volume,
+        FilterField::Language => fields.language,
+        FilterField::Page => fields.name,
+    };
+    let term = |value: &str| Term::from_field_text(field, value);
+    if filter.field == FilterField::Volume && filter.value.contains('*') {
+        let pattern = wildcard_query_to_regex_str(&filter.value);
+        // A pattern that is too large for an automaton is the name of no volume.
+        return RegexQuery::from_pattern(&pattern, field).map_or_else(
+            |_| Box::new(EmptyQuery) as Boxed,
+            |query| Box::new(query) as Boxed,
+        );
+    }
+    Box::new(TermQuery::new(term(&filter.value), IndexRecordOption::Basic))
+}
+
+fn of_node(node: &Node, fields: &Fields) -> Boxed {
+    match node {
+        Node::Pattern(pattern) => of_pattern(pattern, fields),
+        Node::Best(nodes) => best(nodes.iter().map(|node| of_node(node, fields)).collect()),
+        Node::All {
+            must,
+            should,
+            must_not,
+            at_least,
+        } => {
+            let of = |occur: Occur, nodes: &[Node]| -> Vec<(Occur, Boxed)> {
+                nodes.iter().map(|node| (occur, of_node(node, fields))).collect()
+            };
+            let mut clauses = of(Occur::Must, must);
+            clauses.extend(of(Occur::Should, should));
+            clauses.extend(of(Occur::MustNot, must_not));
+            Box::new(BooleanQuery::with_minimum_required_clauses(clauses, *at_least))
+        }
+    }
+}
+
+fn best(mut queries: Vec<Boxed>) -> Boxed {
+    match queries.len() {
+        0 => Box::new(EmptyQuery),
+        1 => queries.remove(0),
+        _ => Box::new(DisjunctionMaxQuery::with_tie_breaker(queries, TIE)),
+    }
+}
+
+fn of_pattern(pattern: &Pattern, fields: &Fields) -> Boxed {
+    match pattern.field {
+        TextField::Title => readings(pattern, fields.title),
+        TextField::Text => {
+            let text = readings(pattern, fields.text);
+            let heading = boosted(literal(pattern, fields.title), HEADING);
+            Box::new(BooleanQuery::new(vec![
+                (Occur::Must, text),
+                (Occur::Should, heading),
+            ]))
+        }
+    }
+}
+
+/// All that a pattern may look like in a field, each with its weight.
+fn readings(pattern: &Pattern, field: Field) -> Boxed {
+    let [place] = pattern.places.as_slice() else {
+        let mut readings = vec![boosted(literal(pattern, field), IN_A_ROW)];
+        if pattern.places.iter().any(|place| place.terms.len() > 1) {
+            readings.push(boosted(like_in_a_row(pattern, field), LIKE_IN_A_ROW));
+        }
+        if !pattern.is_phrase {
+            readings.push(boosted(scattered(pattern, field), SCATTERED));
+        }
+        return best(readings);
+    };
+    of_place(place, field)
+}
+
+/// The terms themselves, in a row.
+fn literal(pattern: &Pattern, field: Field) -> Boxed {
+    let mut terms: Vec<(usize, Term)> = pattern
+        .places
+        .iter()
+        .filter_map(|place| {
+            Some((
+                place.position,
+                Term::from_field_text(field, &place.terms.first()?.0),
+            ))
+        })
+        .collect();
+    match terms.len() {
+        0 => Box::new(EmptyQuery),
+        1 => Box::new(TermQuery::new(terms.remove(0).1, IndexRecordOption::WithFreqs)),
+        _ => Box::new(PhraseQuery::new_with_offset(terms)),
+    }
+}
+
+fn like_in_a_row(pattern: &Pattern, field: Field) -> Boxed {
+    let places = pattern.places.iter().map(|place| {
+        let terms: Vec<String> = place
+            .terms
+            .iter()
+            .map(|(term, _)| wildcard_query_to_regex_str(term))
+            .collect();
+        (place.position, format!("({})", terms.join("|")))
+    });
+    Box::new(RegexPhraseQuery::new_with_offset(field, places.collect()))
+}
+
+/// Most of the terms, wherever they are.
+fn scattered(pattern: &Pattern, field: Field) -> Boxed {
+    let places: Vec<(Occur, Boxed)> = pattern
+        .places
+        .iter()
+        .map(|place| (Occur::Should, of_place(place, field)))
+        .collect();
+    let needed = (places.len() * PLACES_NEEDED).div_ceil(4);
+    Box::new(BooleanQuery::with_minimum_required_clauses(places, needed))
+}
+
+fn of_place(place: &Place, field: Field) -> Boxed {
+    let terms = place.terms.iter().map(|(term, weight)| {
+        let query: Boxed = Box::new(TermQuery::new(
+            Term::from_field_text(field, term),
+            IndexRecordOption::WithFreqs,
+        ));
+        if *weight < 1.0 {
+            boosted(query, *weight)
+        } else {
+            query
+        }
+    });
+    best(terms.collect())
+}

@@ -1,0 +1,70 @@
+//! Queries: as they are typed ([`parse`]), as patterns of terms that pages are compared with ([`plan`]), and as the engine runs them
+//! ([`compile`]). Terms that may have been misread are added between the first two, by a look into the dictionaries of the indexes.
+
+mod compile;
+mod parse;
+mod plan;
+
+pub(crate) use compile::compile;
+pub use parse::parse;
+pub(crate) use plan::{Dictionary, Pattern, plan};
+
+/// Query as it was typed.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Query {
+    pub clauses: Vec<Clause>,
+    pub filters: Vec<Filter>,
+}
+
+/// Text that is looked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Clause {
+    pub occur: Occur,
+    pub field: TextField,
+    pub text: String,
+    /// The words must be in a row.
+    pub is_phrase: bool,
+}
+
+/// Part that a clause has in a match.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Occur {
+    Should,
+    Must,
+    MustNot,
+}
+
+/// Field with tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TextField {
+    Text,
+    Title,
+}
+
+/// Bound on the pages that are looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Filter {
+    pub field: FilterField,
+    /// Value of the field; one of a volume may have `*` for any letters.
+    pub value: String,
+    /// The pages that have the value are those left out.
+    pub is_negative: bool,
+}
+
+/// Field of a filter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FilterField {
+    Volume,
+    Language,
+    /// Name of the image.
+    Page,
+}
+
+/// Ways in which a query may be read more freely than it is typed.
+#[derive(Debug, Clone, Copy)]
+pub struct Freedom {
+    /// Terms that may have been misread are found as well.
+    pub is_fuzzy: bool,
+    /// Reads words in Latin letters as Tibetan in transliteration; `None` if they are none.
+    pub transliterate: fn(&str) -> Option<String>,
+}

@@ -1,0 +1,322 @@
+//! Indexes on disk and the queries that they answer.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use parkhang_search::{
+    AddedVolume, Found, Freedom, IndexFolder, PageText, Request, SearchError, Snapshot, VolumeText,
+    index_volume, parse, search,
+};
+use proptest::prelude::*;
+
+fn volume(name: &str, version: &str, pages: &[&[&str]]) -> AddedVolume {
+    let page = |(number, lines): (u32, &&[&str])| PageText {
+        number,
+        name: format!("{name}-{number}"),
+        language: if lines.iter().any(|line| line.contains('་')) {
+            "bo"
+        } else {
+            "en"
+        }
+        .to_owned(),
+        headings: lines
+            .iter()
+            .filter(|line| line.starts_with('#'))
+            .map(|line| (*line).to_owned())
+            .collect(),
+        lines: lines.iter().map(|line| (*line).to_owned()).collect(),
+    };
+    let text = VolumeText {
+        volume: name.to_owned(),
+        pages: (1..).zip(pages).map(page).collect(),
+    };
+    AddedVolume {
+        volume: name.to_owned(),
+        version: version.to_owned(),
+        packed: index_volume(&text).unwrap(),
+    }
+}
+
+fn index(folder: &Path, volumes: &[AddedVolume]) -> Snapshot {
+    let folder = IndexFolder::new(folder.to_owned());
+    folder.writer().unwrap().update(volumes, &[]).unwrap();
+    folder.snapshot().unwrap()
+}
+
+const FUZZY: Freedom = Freedom {
+    is_fuzzy: true,
+    transliterate: |_| None,
+};
+
+fn request(query: &str, freedom: Freedom) -> Request {
+    Request {
+        query: parse(query),
+        freedom,
+        offset: 0,
+        limit: 10,
+    }
+}
+
+/// Pages that are found, best first.
+fn pages(found: &Found) -> Vec<String> {
+    found.hits.iter().map(|hit| hit.name.clone()).collect()
+}
+
+fn find(snapshot: &Snapshot, query: &str) -> Vec<String> {
+    pages(&search(&[snapshot], &request(query, FUZZY)).unwrap())
+}
+
+fn find_literally(snapshot: &Snapshot, query: &str) -> Vec<String> {
+    let literal = Freedom {
+        is_fuzzy: false,
+        ..FUZZY
+    };
+    pages(&search(&[snapshot], &request(query, literal)).unwrap())
+}
+
+#[test]
+fn text_is_found_by_words_phrases_fields_and_languages() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = volume(
+        "W1-I1",
+        "1",
+        &[
+            &["# Notes on leases", "The rent of the property is paid"],
+            &["fair value of the shares", "property held for rent"],
+            &["བྱང་ཆུབ་སེམས་", "དཔའ་ཆེན་པོ།"],
+        ],
+    );
+    let second = volume("W2-I1", "1", &[&["物業銷售收入增加", "the fair share of value"]]);
+    let found = index(folder.path(), &[first, second]);
+    assert_eq!(find(&found, "rent paid"), ["W1-I1-1"]);
+    assert_eq!(find(&found, "\"fair value\""), ["W1-I1-2"]);
+    assert_eq!(find(&found, "fair value -shares"), ["W2-I1-1"]);
+    assert_eq!(find(&found, "title:leases"), ["W1-I1-1"]);
+    assert_eq!(find(&found, "value volume:W2*"), ["W2-I1-1"]);
+    assert_eq!(find(&found, "fair lang:bo"), Vec::<String>::new());
+    assert_eq!(find(&found, "銷售"), ["W2-I1-1"]);
+    assert_eq!(find(&found, "\"byang chub\""), Vec::<String>::new());
+    // A phrase goes over the end of a line.
+    assert_eq!(find(&found, "\"སེམས་དཔའ་\""), ["W1-I1-3"]);
+    assert_eq!(
+        find(&found, "lang:bo"),
+        ["W1-I1-3"],
+        "a filter alone lists its pages"
+    );
+}
+
+#[test]
+fn an_error_of_reading_is_forgiven_unless_asked_otherwise() {
+    let folder = tempfile::tempdir().unwrap();
+    // Print that was misread: ད for ང, and a vowel that is missing.
+    let read = volume(
+        "W1-I1",
+        "1",
+        &[&["བྱད་ཆུབ་སམས་དཔའ་"], &["the propcrty of others"], &["ཀ་ཁ་"]],
+    );
+    let found = index(folder.path(), &[read]);
+    assert_eq!(find(&found, "\"བྱང་ཆུབ་སེམས་\""), ["W1-I1-1"]);
+    assert_eq!(find(&found, "property others"), ["W1-I1-2"]);
+    assert_eq!(find_literally(&found, "\"བྱང་ཆུབ་སེམས་\""), Vec::<String>::new());
+    assert_eq!(find_literally(&found, "property others"), Vec::<String>::new());
+}
+
+#[test]
+fn wylie_is_read_as_tibetan() {
+    let folder = tempfile::tempdir().unwrap();
+    let found = index(
+        folder.path(),
+        &[volume("W1-I1", "1", &[&["བྱང་ཆུབ་སེམས་"], &["man overboard"]])],
+    );
+    let wylie = Freedom {
+        transliterate: |text| (text == "byang chub").then(|| "བྱང་ཆུབ".to_owned()),
+        ..FUZZY
+    };
+    let hits = search(&[&found], &request("byang chub", wylie)).unwrap();
+    assert_eq!(pages(&hits), ["W1-I1-1"]);
+    assert_eq!(hits.hits[0].lines[0].marks.len(), 1);
+    assert_eq!(find(&found, "man"), ["W1-I1-2"]);
+}
+
+#[test]
+fn an_answer_goes_on_where_the_last_one_ended_over_several_jobs() {
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let lines: &[&str] = &["rent"];
+    let one = index(folders[0].path(), &[volume("W1-I1", "1", &[lines; 7])]);
+    let other = index(folders[1].path(), &[volume("W1-I1", "1", &[lines; 6])]);
+    let all = search(
+        &[&one, &other],
+        &Request {
+            limit: 20,
+            ..request("rent", FUZZY)
+        },
+    )
+    .unwrap();
+    assert_eq!((all.total, all.hits.len()), (13, 13));
+    let page = |offset| {
+        search(
+            &[&one, &other],
+            &Request {
+                offset,
+                limit: 5,
+                ..request("rent", FUZZY)
+            },
+        )
+        .unwrap()
+        .hits
+    };
+    let parts: Vec<_> = [0, 5, 10, 15].into_iter().flat_map(page).collect();
+    assert_eq!(parts, all.hits);
+}
+
+#[test]
+fn what_is_open_does_not_change_and_what_is_merged_does_not_move() {
+    let folder = tempfile::tempdir().unwrap();
+    let index = IndexFolder::new(folder.path().to_owned());
+    let mut writer = index.writer().unwrap();
+    for number in 0..20 {
+        let line = format!("word{number}");
+        writer
+            .update(
+                &[volume(&format!("W{number}-I1"), "1", &[&[&line], &["all"]])],
+                &[],
+            )
+            .unwrap();
+    }
+    let before = index.snapshot().unwrap();
+    assert!(matches!(index.writer(), Err(SearchError::Locked(_))));
+    writer
+        .update(
+            &[volume("W3-I1", "2", &[&["other"], &["all"]])],
+            &["W4-I1".to_owned()],
+        )
+        .unwrap();
+    while writer.compact().unwrap() {}
+    drop(writer);
+
+    assert_eq!(find_literally(&before, "word3"), ["W3-I1-1"]);
+    let after = index.snapshot().unwrap();
+    assert_eq!(find_literally(&after, "word3"), Vec::<String>::new());
+    assert_eq!(find_literally(&after, "other"), ["W3-I1-1"]);
+    assert_eq!(find_literally(&after, "word4"), Vec::<String>::new());
+    let all = search(
+        &[&after],
+        &Request {
+            limit: 100,
+            ..request("all", FUZZY)
+        },
+    )
+    .unwrap();
+    assert_eq!(all.total, 19);
+    let parts = fs::read_dir(folder.path()).unwrap().filter(|entry| {
+        entry
+            .as_ref()
+            .unwrap()
+            .file_name()
+            .to_string_lossy()
+            .starts_with("part-")
+    });
+    assert!(parts.count() < 8);
+    assert_eq!(index.volumes().unwrap().len(), 19);
+    assert_eq!(index.volumes().unwrap()["W3-I1"], "2");
+}
+
+#[test]
+fn a_part_without_a_list_is_removed_and_a_damaged_list_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let index = IndexFolder::new(folder.path().to_owned());
+    assert!(index.volumes().unwrap().is_empty());
+    index
+        .writer()
+        .unwrap()
+        .update(&[volume("W1-I1", "1", &[&["one"]])], &[])
+        .unwrap();
+    // As of a process that died between a part and its list.
+    fs::create_dir(folder.path().join("part-000002")).unwrap();
+    drop(index.writer().unwrap());
+    assert!(!folder.path().join("part-000002").exists());
+    assert_eq!(find(&index.snapshot().unwrap(), "one"), ["W1-I1-1"]);
+
+    fs::write(folder.path().join("index.json"), "{").unwrap();
+    let error = index.snapshot().unwrap_err().to_string();
+    assert!(error.contains("delete the folder"), "{error}");
+    // Whoever writes begins anew.
+    index
+        .writer()
+        .unwrap()
+        .update(&[volume("W2-I1", "1", &[&["two"]])], &[])
+        .unwrap();
+    assert_eq!(
+        index.volumes().unwrap().into_keys().collect::<Vec<_>>(),
+        ["W2-I1"]
+    );
+}
+
+/// Change of an index.
+#[derive(Debug, Clone)]
+enum Change {
+    Update { volume: u8, words: Vec<u8> },
+    Remove { volume: u8 },
+    Compact,
+    Reopen,
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    prop_oneof![
+        6 => (0_u8..6, prop::collection::vec(0_u8..5, 0..4)).prop_map(|(volume, words)| Change::Update { volume, words }),
+        2 => (0_u8..6).prop_map(|volume| Change::Remove { volume }),
+        2 => Just(Change::Compact),
+        1 => Just(Change::Reopen),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Each word is a page of its own, so what is found can be told without an engine.
+    #[test]
+    fn whatever_happens_to_an_index_it_holds_the_last_version_of_each_volume(changes in prop::collection::vec(change(), 1..30)) {
+        let folder = tempfile::tempdir().unwrap();
+        let index = IndexFolder::new(folder.path().to_owned());
+        let mut writer = index.writer().unwrap();
+        let mut model: BTreeMap<String, Vec<u8>> = BTreeMap::new();
+        for (version, change) in changes.into_iter().enumerate() {
+            match change {
+                Change::Update { volume: number, words } => {
+                    let name = format!("W{number}-I1");
+                    let lines: Vec<String> = words.iter().map(|word| format!("word{word}")).collect();
+                    let pages: Vec<[&str; 1]> = lines.iter().map(|line| [line.as_str()]).collect();
+                    let pages: Vec<&[&str]> = pages.iter().map(|page| page.as_slice()).collect();
+                    writer.update(&[volume(&name, &version.to_string(), &pages)], &[]).unwrap();
+                    model.insert(name, words);
+                }
+                Change::Remove { volume } => {
+                    let name = format!("W{volume}-I1");
+                    writer.update(&[], std::slice::from_ref(&name)).unwrap();
+                    model.remove(&name);
+                }
+                Change::Compact => { writer.compact().unwrap(); }
+                Change::Reopen => {
+                    drop(writer);
+                    writer = index.writer().unwrap();
+                }
+            }
+        }
+        let snapshot = index.snapshot().unwrap();
+        prop_assert_eq!(index.volumes().unwrap().into_keys().collect::<Vec<_>>(), model.keys().cloned().collect::<Vec<_>>());
+        for word in 0..5_u8 {
+            let mut expected: Vec<String> = model
+                .iter()
+                .flat_map(|(name, words)| words.iter().zip(1..).filter(|(other, _)| **other == word).map(move |(_, page)| format!("{name}-{page}")))
+                .collect();
+            let literal = Freedom { is_fuzzy: false, ..FUZZY };
+            let found = search(&[&snapshot], &Request { limit: 100, ..request(&format!("word{word}"), literal) }).unwrap();
+            let mut found_pages = pages(&found);
+            expected.sort();
+            found_pages.sort();
+            prop_assert_eq!(found.total, expected.len());
+            prop_assert_eq!(found_pages, expected);
+        }
+    }
+}
