@@ -272,11 +272,11 @@ fn change() -> impl Strategy<Value = Change> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(12))]
 
     /// Each word is a page of its own, so what is found can be told without an engine.
     #[test]
-    fn whatever_happens_to_an_index_it_holds_the_last_version_of_each_volume(changes in prop::collection::vec(change(), 1..30)) {
+    fn whatever_happens_to_an_index_it_holds_the_last_version_of_each_volume(changes in prop::collection::vec(change(), 1..20)) {
         let folder = tempfile::tempdir().unwrap();
         let index = IndexFolder::new(folder.path().to_owned());
         let mut writer = index.writer().unwrap();
