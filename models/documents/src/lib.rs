@@ -13,6 +13,7 @@
 
 mod block;
 mod cells;
+mod chunk;
 mod doctags;
 mod document;
 mod geometry;
@@ -27,6 +28,7 @@ mod roles;
 mod word;
 
 pub use block::{Block, Cell, Role, Table, TableError};
+pub use chunk::ChunkKind;
 pub use doctags::doctags;
 pub use document::{DocumentPage, Part, Place, parts};
 pub use geometry::{area, intersection};
