@@ -6,7 +6,7 @@
 //! contradict is not followed.
 //!
 //! A [document](parts) is made of the blocks of its pages: paragraphs are joined over the ends of columns and pages, and headers and
-//! footers left out. It is written in several forms.
+//! footers left out. It is written in several forms, and cut into [chunks] that are embedded and searched.
 //!
 //! Everything here is a pure function of its arguments; it knows neither networks nor files, and is below both in the order of crates: what
 //! the networks see is of types that are here (`layout`). Coordinates are in points of the page as it lies, x to the right and y down.
@@ -28,7 +28,7 @@ mod roles;
 mod word;
 
 pub use block::{Block, Cell, Role, Table, TableError};
-pub use chunk::ChunkKind;
+pub use chunk::{Chunk, ChunkKind, ChunkLimits, ChunkLimitsError, Tokens, chunks, language};
 pub use doctags::doctags;
 pub use document::{DocumentPage, Part, Place, parts};
 pub use geometry::{area, intersection};
