@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, BooleanArray, ListArray, StructArray};
 use arrow_schema::{ArrowError, DataType, Field, Fields};
-use parkhang_documents::{Cell, Role};
+use parkhang_documents::{Block, Cell, Role, Table, TableError};
 
 use super::columns::{ColumnError, ColumnValue, downcast, named_column, refuse_nulls};
 use super::nested::{list, list_of};
@@ -32,6 +32,25 @@ artifact_row! {
         size: f32,
         /// Cells of a table, row by row, no two of them on one place of the grid; none for other blocks.
         cells: Vec<Cell>,
+    }
+}
+
+impl BlockRow {
+    /// The block of the row, without the places of its words.
+    ///
+    /// # Errors
+    ///
+    /// [`TableError`] for cells that are no table.
+    pub fn into_block(self) -> Result<Block, TableError> {
+        let table = (!self.cells.is_empty()).then(|| Table::new(self.cells));
+        Ok(Block {
+            role: self.role,
+            bounds: [self.bbox_x0, self.bbox_y0, self.bbox_x1, self.bbox_y1],
+            lines: self.text.lines().map(str::to_owned).collect(),
+            words: Vec::new(),
+            size: self.size,
+            table: table.transpose()?,
+        })
     }
 }
 
