@@ -17,6 +17,7 @@ pub mod jpeg;
 pub mod launcher;
 pub mod orchestrator;
 pub mod runner;
+pub mod search;
 pub mod services;
 pub mod source;
 pub mod stage;

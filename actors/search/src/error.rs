@@ -17,7 +17,9 @@ pub enum SearchError {
         #[source]
         source: std::io::Error,
     },
-    #[error("search index")]
+    #[error("the process ends before the index was written")]
+    Stopped,
+    #[error("search index: {0}")]
     Engine(#[from] tantivy::TantivyError),
 }
 

@@ -79,10 +79,34 @@ impl PartList {
 /// Index of a volume that is to be in the index of the job.
 #[derive(Debug, Clone)]
 pub struct AddedVolume {
-    pub volume: String,
-    pub version: Version,
-    /// The bytes that [`index_volume`](crate::index_volume) gave.
-    pub packed: Vec<u8>,
+    volume: String,
+    version: Version,
+    index: Index,
+    pages: u64,
+    bytes: usize,
+}
+
+impl AddedVolume {
+    /// Opens the bytes that [`index_volume`](crate::index_volume) gave.
+    ///
+    /// # Errors
+    ///
+    /// [`SearchError::DamagedBundle`] if they are not the index of this volume, or of another version of this program.
+    pub fn open(volume: &str, version: &str, packed: &[u8]) -> Result<Self, SearchError> {
+        let index = bundle::unpack(packed, volume)?;
+        Ok(Self {
+            volume: volume.to_owned(),
+            version: version.to_owned(),
+            pages: pages(&index)?,
+            index,
+            bytes: packed.len(),
+        })
+    }
+
+    /// Memory that it takes.
+    pub const fn bytes(&self) -> usize {
+        self.bytes
+    }
 }
 
 impl IndexFolder {
@@ -176,20 +200,9 @@ impl IndexWriter {
     ///
     /// # Errors
     ///
-    /// If a volume's index is damaged, in which case nothing has changed, or the folder cannot be written.
-    pub fn update(&mut self, added: &[AddedVolume], removed: &[String]) -> Result<(), SearchError> {
-        let mut sources = Vec::new();
-        let mut volumes = BTreeMap::new();
-        for volume in added {
-            let index = bundle::unpack(&volume.packed, &volume.volume)?;
-            let pages = pages(&index)?;
-            sources.push(Source {
-                index,
-                replaced: BTreeSet::new(),
-            });
-            volumes.insert(volume.volume.clone(), (volume.version.clone(), pages));
-        }
-        let gone = removed.iter().chain(added.iter().map(|added| &added.volume));
+    /// If the folder cannot be written.
+    pub fn update(&mut self, added: Vec<AddedVolume>, removed: &[String]) -> Result<(), SearchError> {
+        let gone = removed.iter().chain(added.iter().map(|volume| &volume.volume));
         for volume in gone {
             for part in &mut self.list.parts {
                 if let Some((_, pages)) = part.volumes.remove(volume) {
@@ -197,7 +210,18 @@ impl IndexWriter {
                 }
             }
         }
-        if !sources.is_empty() {
+        if !added.is_empty() {
+            let volumes = added
+                .iter()
+                .map(|volume| (volume.volume.clone(), (volume.version.clone(), volume.pages)))
+                .collect();
+            let sources: Vec<Source> = added
+                .into_iter()
+                .map(|volume| Source {
+                    index: volume.index,
+                    replaced: BTreeSet::new(),
+                })
+                .collect();
             let part = self.write_part(&sources, volumes)?;
             self.list.parts.push(part);
         }

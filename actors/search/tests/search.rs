@@ -31,14 +31,10 @@ fn volume(name: &str, version: &str, pages: &[&[&str]]) -> AddedVolume {
         volume: name.to_owned(),
         pages: (1..).zip(pages).map(page).collect(),
     };
-    AddedVolume {
-        volume: name.to_owned(),
-        version: version.to_owned(),
-        packed: index_volume(&text).unwrap(),
-    }
+    AddedVolume::open(name, version, &index_volume(&text).unwrap()).unwrap()
 }
 
-fn index(folder: &Path, volumes: &[AddedVolume]) -> Snapshot {
+fn index(folder: &Path, volumes: Vec<AddedVolume>) -> Snapshot {
     let folder = IndexFolder::new(folder.to_owned());
     folder.writer().unwrap().update(volumes, &[]).unwrap();
     folder.snapshot().unwrap()
@@ -88,7 +84,7 @@ fn text_is_found_by_words_phrases_fields_and_languages() {
         ],
     );
     let second = volume("W2-I1", "1", &[&["物業銷售收入增加", "the fair share of value"]]);
-    let found = index(folder.path(), &[first, second]);
+    let found = index(folder.path(), vec![first, second]);
     assert_eq!(find(&found, "rent paid"), ["W1-I1-1"]);
     assert_eq!(find(&found, "\"fair value\""), ["W1-I1-2"]);
     assert_eq!(find(&found, "fair value -shares"), ["W2-I1-1"]);
@@ -115,7 +111,7 @@ fn an_error_of_reading_is_forgiven_unless_asked_otherwise() {
         "1",
         &[&["བྱད་ཆུབ་སམས་དཔའ་"], &["the propcrty of others"], &["ཀ་ཁ་"]],
     );
-    let found = index(folder.path(), &[read]);
+    let found = index(folder.path(), vec![read]);
     assert_eq!(find(&found, "\"བྱང་ཆུབ་སེམས་\""), ["W1-I1-1"]);
     assert_eq!(find(&found, "property others"), ["W1-I1-2"]);
     assert_eq!(find_literally(&found, "\"བྱང་ཆུབ་སེམས་\""), Vec::<String>::new());
@@ -127,7 +123,7 @@ fn wylie_is_read_as_tibetan() {
     let folder = tempfile::tempdir().unwrap();
     let found = index(
         folder.path(),
-        &[volume("W1-I1", "1", &[&["བྱང་ཆུབ་སེམས་"], &["man overboard"]])],
+        vec![volume("W1-I1", "1", &[&["བྱང་ཆུབ་སེམས་"], &["man overboard"]])],
     );
     let wylie = Freedom {
         transliterate: |text| (text == "byang chub").then(|| "བྱང་ཆུབ".to_owned()),
@@ -143,8 +139,8 @@ fn wylie_is_read_as_tibetan() {
 fn an_answer_goes_on_where_the_last_one_ended_over_several_jobs() {
     let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     let lines: &[&str] = &["rent"];
-    let one = index(folders[0].path(), &[volume("W1-I1", "1", &[lines; 7])]);
-    let other = index(folders[1].path(), &[volume("W1-I1", "1", &[lines; 6])]);
+    let one = index(folders[0].path(), vec![volume("W1-I1", "1", &[lines; 7])]);
+    let other = index(folders[1].path(), vec![volume("W1-I1", "1", &[lines; 6])]);
     let all = search(
         &[&one, &other],
         &Request {
@@ -179,7 +175,7 @@ fn what_is_open_does_not_change_and_what_is_merged_does_not_move() {
         let line = format!("word{number}");
         writer
             .update(
-                &[volume(&format!("W{number}-I1"), "1", &[&[&line], &["all"]])],
+                vec![volume(&format!("W{number}-I1"), "1", &[&[&line], &["all"]])],
                 &[],
             )
             .unwrap();
@@ -188,7 +184,7 @@ fn what_is_open_does_not_change_and_what_is_merged_does_not_move() {
     assert!(matches!(index.writer(), Err(SearchError::Locked(_))));
     writer
         .update(
-            &[volume("W3-I1", "2", &[&["other"], &["all"]])],
+            vec![volume("W3-I1", "2", &[&["other"], &["all"]])],
             &["W4-I1".to_owned()],
         )
         .unwrap();
@@ -230,7 +226,7 @@ fn a_part_without_a_list_is_removed_and_a_damaged_list_is_told() {
     index
         .writer()
         .unwrap()
-        .update(&[volume("W1-I1", "1", &[&["one"]])], &[])
+        .update(vec![volume("W1-I1", "1", &[&["one"]])], &[])
         .unwrap();
     // As of a process that died between a part and its list.
     fs::create_dir(folder.path().join("part-000002")).unwrap();
@@ -245,7 +241,7 @@ fn a_part_without_a_list_is_removed_and_a_damaged_list_is_told() {
     index
         .writer()
         .unwrap()
-        .update(&[volume("W2-I1", "1", &[&["two"]])], &[])
+        .update(vec![volume("W2-I1", "1", &[&["two"]])], &[])
         .unwrap();
     assert_eq!(
         index.volumes().unwrap().into_keys().collect::<Vec<_>>(),
@@ -288,12 +284,12 @@ proptest! {
                     let lines: Vec<String> = words.iter().map(|word| format!("word{word}")).collect();
                     let pages: Vec<[&str; 1]> = lines.iter().map(|line| [line.as_str()]).collect();
                     let pages: Vec<&[&str]> = pages.iter().map(|page| page.as_slice()).collect();
-                    writer.update(&[volume(&name, &version.to_string(), &pages)], &[]).unwrap();
+                    writer.update(vec![volume(&name, &version.to_string(), &pages)], &[]).unwrap();
                     model.insert(name, words);
                 }
                 Change::Remove { volume } => {
                     let name = format!("W{volume}-I1");
-                    writer.update(&[], std::slice::from_ref(&name)).unwrap();
+                    writer.update(Vec::new(), std::slice::from_ref(&name)).unwrap();
                     model.remove(&name);
                 }
                 Change::Compact => { writer.compact().unwrap(); }

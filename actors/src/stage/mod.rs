@@ -20,6 +20,7 @@ mod chunk;
 mod clean;
 mod doctags;
 mod fetch_ahead;
+mod index;
 mod info;
 mod ledger;
 mod line_detection;
@@ -77,6 +78,7 @@ const STAGES: &[StageDefinition] = &[
     page_ocr::STAGE,
     doctags::STAGE,
     chunk::STAGE,
+    index::STAGE,
     reduce::STAGE,
 ];
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use parkhang_core::domain::{Pipeline, StageName};
 
 use super::table::{PipelineError, StageDefinition, StageTable};
-use super::{chunk, doctags, line_detection, line_extraction, ocr, page_ocr, page_text, reduce};
+use super::{chunk, doctags, index, line_detection, line_extraction, ocr, page_ocr, page_text, reduce};
 
 /// Name of the pipeline of a job that names none.
 pub const OCR: &str = "ocr";
@@ -38,6 +38,7 @@ pub fn documents_pipeline() -> Pipeline {
         page_ocr::STAGE,
         doctags::STAGE,
         chunk::STAGE,
+        index::STAGE,
         reduce::STAGE,
     ])
 }

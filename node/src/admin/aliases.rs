@@ -1,4 +1,4 @@
-//! Other spellings of commands, which scripts written for the upstream pipeline may use.
+//! Other spellings of commands: shorter ones, and those that scripts written for the upstream pipeline may use.
 
 /// Another spelling of a command.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ const PLAIN: Alias = Alias {
 };
 
 /// All of them.
-pub const ALIASES: [Alias; 8] = [
+pub const ALIASES: [Alias; 9] = [
     Alias {
         name: "create_job",
         words: ["job", "create"],
@@ -62,6 +62,11 @@ pub const ALIASES: [Alias; 8] = [
     Alias {
         name: "scale_workers",
         words: ["workers", "scale"],
+        ..PLAIN
+    },
+    Alias {
+        name: "search",
+        words: ["pages", "search"],
         ..PLAIN
     },
     Alias {
@@ -177,6 +182,7 @@ mod tests {
             ),
             ("job_status J123 --json", "job status J123 --json"),
             ("job_list", "job list"),
+            ("search 'byang --exact", "pages search 'byang --exact"),
             (
                 "launch_workers --job J123 --count 10 --instance-type g5.xlarge",
                 "workers launch --job J123 --count 10 --instance-type g5.xlarge",

@@ -47,7 +47,7 @@ pub use self::command::{Access, Entry, Reply, VOLUME_LIST, Verb};
 pub use self::diagnosis::{cluster_facts, missing_models};
 pub use self::jobs::{by_job, models_pair};
 pub use self::operator::Operator;
-pub use self::reading::{Library, page};
+pub use self::reading::{Indexes, Library, page};
 pub use self::refusal::Refusal;
 pub use self::services::{ServiceLine, service_lines};
 pub use self::table::table;
@@ -60,6 +60,7 @@ pub struct Admin {
     pub store: PostgresStore,
     pub loaded: Arc<Loaded>,
     pub library: Arc<Library>,
+    pub indexes: Arc<Indexes>,
     /// Stages that this build knows.
     pub stages: StageTable,
     /// Description of the database for error messages; set on a command line, whose user chose it with a configuration.
@@ -75,6 +76,7 @@ impl Admin {
         Self {
             store,
             library: Arc::new(Library::new(loaded.clone())),
+            indexes: Arc::new(Indexes::new(loaded.clone())),
             stages: loaded.config.stage_table(),
             loaded,
             database: None,

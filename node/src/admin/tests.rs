@@ -140,7 +140,11 @@ impl Crowd {
             .await;
         fill(&options, tasks()).await.unwrap();
         let folder = tempfile::tempdir().unwrap();
-        let set = vec![format!("storage.folder={}", folder.path().display())];
+        let folder_of = |name: &str| folder.path().join(name).display().to_string();
+        let set = vec![
+            format!("storage.folder={}", folder.path().display()),
+            format!("node.state_dir={}", folder_of("state")),
+        ];
         let loaded = Loaded::read(&ConfigArgs {
             set,
             ..ConfigArgs::default()

@@ -6,7 +6,7 @@ use anyhow::Result;
 use parkhang_actors::stage::StageTable;
 use parkhang_models::page::geometry::{Point, Rect, bounding_rect};
 use parkhang_store::artifact::{
-    ErrorRow, PageBoxes, PageTextRow, VolumeLayout, WordRow, failed_pages, read_table,
+    ErrorRow, PageBoxes, PageTextRow, VolumeLayout, WordRow, failed_pages, read_table, stands_apart,
 };
 use parkhang_store::storage::ArtifactStore;
 
@@ -153,19 +153,6 @@ fn corners(word: &WordRow, scale: f32) -> [Point; 4] {
     let (left, top) = (pixel(word.bbox_x0), pixel(word.bbox_y0));
     let (right, bottom) = (last(word.bbox_x1, left), last(word.bbox_y1, top));
     [(left, top), (right, top), (right, bottom), (left, bottom)].map(|(x, y)| Point::new(x, y))
-}
-
-/// True for words between which a space is written: not where Chinese or Japanese stands on either side, nor behind a tsheg.
-fn stands_apart(word: &str, next: &str) -> bool {
-    let (Some(last), Some(first)) = (word.chars().last(), next.chars().next()) else {
-        return false;
-    };
-    !is_unspaced(last) && !is_unspaced(first) && last != '་'
-}
-
-/// True for the letters and signs of scripts that are written without spaces.
-fn is_unspaced(letter: char) -> bool {
-    matches!(letter, '\u{2e80}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{ff00}'..='\u{ff65}' | '\u{20000}'..='\u{3ffff}')
 }
 
 #[cfg(test)]

@@ -374,11 +374,11 @@ fn a_job_is_made_steered_and_read_over_http() {
     let wanted: String = text.chars().take(5).collect();
     let query: String = form_urlencoded::byte_serialize(wanted.as_bytes()).collect();
     let found = api
-        .get(&format!("/jobs/{JOB}/search?text={query}"))
+        .get(&format!("/search?query={query}&job={JOB}&wait=true"))
         .is(200)
         .json();
-    assert_eq!(found["matches"][0]["volume"], "W1-I0", "{found:#}");
-    assert!(found["next"].is_null());
+    assert_eq!(found["hits"][0]["volume"], "W1-I0", "{found:#}");
+    assert_eq!(found["hits"][0]["page"], 1);
 
     let audit = api.get("/audit").is(200).json();
     let commands: Vec<&str> = audit["entries"]

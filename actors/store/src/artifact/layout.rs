@@ -17,6 +17,7 @@ const CLEAN: &str = "clean";
 const PAGE_TEXT: &str = "page_text";
 const PAGE_OCR: &str = "page_ocr";
 const DOCTAGS: &str = "doctags";
+const INDEX: &str = "index";
 const CHUNK: &str = "chunk";
 
 /// The artifact keys of a job.
@@ -175,6 +176,11 @@ impl VolumeLayout {
 
     pub fn chunks(&self) -> ArtifactKey {
         below(&self.root, &format!("{CHUNK}/chunks.parquet"))
+    }
+
+    /// Index of the volume's text, for search.
+    pub fn search_index(&self) -> ArtifactKey {
+        below(&self.root, &format!("{INDEX}/text.index"))
     }
 
     /// Everything that a stage writes for the volume.

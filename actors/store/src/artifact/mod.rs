@@ -62,5 +62,5 @@ pub use row::ArtifactRow;
 pub use schema::{ColumnSchema, TableSchema};
 pub use table::{Table, TableReader, decode_table, read_table};
 pub use texts::{read_texts, texts_key};
-pub use words::{WordRow, WordSource};
+pub use words::{WordRow, WordSource, line_text, stands_apart};
 pub use writer::{TableWriter, encode_table, write_table};

@@ -52,3 +52,31 @@ impl WordSource {
 }
 
 named_column!(WordSource, "source of words");
+
+/// True for words between which a space is written: not where Chinese or Japanese stands on either side, nor behind a tsheg.
+pub fn stands_apart(word: &str, next: &str) -> bool {
+    let (Some(last), Some(first)) = (word.chars().last(), next.chars().next()) else {
+        return false;
+    };
+    !is_unspaced(last) && !is_unspaced(first) && last != '་'
+}
+
+/// True for the letters and signs of scripts that are written without spaces.
+fn is_unspaced(letter: char) -> bool {
+    matches!(letter, '\u{2e80}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{ff00}'..='\u{ff65}' | '\u{20000}'..='\u{3ffff}')
+}
+
+/// Text of the words of a line.
+pub fn line_text(words: &[WordRow]) -> String {
+    let mut text = String::new();
+    for (place, word) in words.iter().enumerate() {
+        text.push_str(&word.text);
+        if words
+            .get(place + 1)
+            .is_some_and(|next| stands_apart(&word.text, &next.text))
+        {
+            text.push(' ');
+        }
+    }
+    text.trim().to_owned()
+}

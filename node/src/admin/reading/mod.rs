@@ -1,15 +1,18 @@
-//! Commands that read results: the pages of a volume with their lines, failed pages, and the search for a text.
+//! Commands that read results: the pages of a volume with their lines, failed pages, and the search in all of them.
 //!
 //! These are the only commands that open artifacts. They read them through the artifact store of the configuration, as exports do, so
 //! an answer is what a user of the files would find, and nothing about texts is kept in the database, whose size must not grow
-//! with the pages read. The room must not write artifacts.
+//! with the pages read. Search has indexes on the disk of this machine, which are made of the artifacts. The room must not write artifacts.
 
 mod failed;
+mod indexes;
 mod library;
 mod pages;
 mod search;
+mod wylie;
 
 pub use self::failed::Failed;
+pub use self::indexes::Indexes;
 pub use self::library::Library;
 pub use self::pages::{List, Show, page};
 pub use self::search::Search;

@@ -1,225 +1,279 @@
-//! `job search`: a text in the results of a job, in bounded time.
+//! `pages search`: pages that match a query, of one job or of all.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use clap::Args;
-use parkhang_core::domain::{Job, JobKey, TaskId, VolumeId};
-use parkhang_state::{ListedPhase, TaskQuery};
+use parkhang_core::domain::{Job, JobKey, VolumeId};
+use parkhang_search::{Filter, FilterField, Freedom, Query, Request, Snapshot, parse, search};
+use parkhang_state::StateStore;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::wylie::transliterate;
 use crate::admin::command::{Access, Answer, Command, Verb};
 use crate::admin::jobs::find;
 use crate::admin::{Admin, Refusal};
-use crate::export::document::VolumeDocument;
+use crate::words::pluralize;
 
-/// Time after which a search returns what it has found so far.
-const TIMEOUT: Duration = Duration::from_secs(10);
-/// Volumes read from the database in one query.
-const BATCH: u32 = 50;
-/// Letters of context shown before and after a match.
-const AROUND: usize = 24;
+/// Time that a search waits for the index of what was read in the meantime.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Time that `--wait` waits, within the time that a command may take.
+const LONG_PATIENCE: Duration = Duration::from_secs(50);
+/// Last hit that can be asked for: whoever has seen so many asks for something else.
+const DEEPEST: u32 = 10_000;
 
-/// Search the texts of a job.
+/// Search the text of jobs.
 ///
-/// A text that continues on the next line is not found. A long search stops after ten seconds and says how to continue it.
+/// A page matches if it has the words of QUERY, wherever its lines end. Misread letters are forgiven, and Wylie is read as Tibetan. "Some words" in
+/// quotation marks must be in a row; +word must and -word must not be there; title:word looks in headings; volume:W1-I1, lang:bo
+/// and page:NAME bound the search. Example: `node search 'byang chub sems' --job kangyur`.
 #[derive(Debug, Args)]
 pub struct Search {
-    /// Name of the job.
-    #[arg(value_name = "JOB")]
-    job: JobKey,
-    /// Text to search for, as it is spelled in the results.
-    #[arg(value_name = "TEXT")]
-    text: String,
+    /// Text to search for.
+    #[arg(value_name = "QUERY")]
+    query: String,
+    /// Search this job only; may be repeated. All jobs by default.
+    #[arg(long, value_name = "JOB")]
+    job: Vec<JobKey>,
     /// Search this volume only.
     #[arg(long, value_name = "VOLUME")]
     volume: Option<VolumeId>,
-    /// Continue where an earlier search stopped: `next` of its answer.
-    #[arg(long, value_name = "TASK")]
-    after: Option<i64>,
-    /// Largest number of matches to show.
-    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    /// Find the words as they are spelled, and no others.
+    #[arg(long)]
+    exact: bool,
+    /// Wait until the index has all that was read, for up to 50 seconds.
+    #[arg(long)]
+    wait: bool,
+    /// Number of hits to skip.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=i64::from(DEEPEST)))]
+    offset: u32,
+    /// Largest number of hits to show.
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100))]
     limit: u32,
 }
 
+/// Pages that match.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Found {
-    matches: Vec<Match>,
-    /// True if the last volume may have more matches than the limit allowed.
-    more: bool,
-    /// Value of `after` that continues with the volumes that are left, if there are any.
-    next: Option<i64>,
+    /// Number of pages that match.
+    total: usize,
+    /// The best of them, best first.
+    hits: Vec<Hit>,
+    /// Volumes that were searched.
+    volumes: usize,
+    /// Volumes that have been read but are not in the index yet; a later search finds them.
+    behind: usize,
+    /// Reasons for which indexes are not up to date.
+    troubles: Vec<String>,
 }
 
-/// Place where the text was found.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
-pub struct Match {
+/// Page that matches.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Hit {
+    job: String,
     volume: String,
     /// Number of the page, from 1.
-    page: usize,
+    page: u32,
+    /// Name of its image.
+    image_name: String,
+    /// How well it matches; comparable within an answer only.
+    score: f32,
+    /// Lines that match best.
+    lines: Vec<HitLine>,
+}
+
+/// Line of a page that matches.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct HitLine {
     /// Number of the line on the page, from 1.
-    line: usize,
-    before: String,
+    line: u32,
+    /// Its text, in parts that match and parts that do not.
+    parts: Vec<TextPart>,
+}
+
+/// Part of a line.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct TextPart {
     text: String,
-    after: String,
+    is_match: bool,
 }
 
 #[async_trait]
 impl Command for Search {
-    const NAME: [&'static str; 2] = ["job", "search"];
+    const NAME: [&'static str; 2] = ["pages", "search"];
     const ACCESS: Access = Access::Read;
     const VERB: Verb = Verb::Get;
-    const PATH: &'static str = "/jobs/{job}/search";
+    const PATH: &'static str = "/search";
     type Answer = Found;
 
     async fn run(self, admin: &Admin) -> Result<Found, Refusal> {
-        // An empty text is found between any two letters, and spaces alone in every line.
-        if self.text.trim().is_empty() {
-            return Err(Refusal::Invalid("the text to search for is empty".to_owned()));
+        let request = self.request()?;
+        let jobs = self.jobs(admin).await?;
+        let patience = if self.wait { LONG_PATIENCE } else { PATIENCE };
+        let views = jobs.iter().map(|job| admin.indexes.of_job(admin, job, patience));
+        let views = futures::future::try_join_all(views).await?;
+        let (volumes, read) = views.iter().fold((0, 0), |(indexed, read), view| {
+            (indexed + view.indexed, read + view.read)
+        });
+        let behind = views
+            .iter()
+            .map(|view| view.read.saturating_sub(view.indexed))
+            .sum();
+        let troubles = jobs.iter().zip(&views).filter_map(|(job, view)| {
+            let trouble = view.trouble.as_ref()?;
+            Some(format!("job {}: {trouble}", job.key))
+        });
+        let mut found = Found {
+            total: 0,
+            hits: Vec::new(),
+            volumes,
+            behind,
+            troubles: troubles.collect(),
+        };
+        if read == 0 && volumes == 0 {
+            return Ok(found);
         }
-        let job = find(admin, &self.job).await?;
-        let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
-        if let Some(volume) = &self.volume {
-            let document = super::pages::document(admin, &self.job, volume).await?;
-            let mut matches = matches(&document, volume, &self.text);
-            let more = matches.len() > limit;
-            matches.truncate(limit);
-            return Ok(Found {
-                matches,
-                more,
-                next: None,
-            });
-        }
-        self.in_all(admin, &job, limit).await
+        let (searched, snapshots): (Vec<JobKey>, Vec<Snapshot>) = jobs
+            .into_iter()
+            .zip(views)
+            .filter_map(|(job, view)| Some((job.key, view.snapshot?)))
+            .unzip();
+        let pages = tokio::task::spawn_blocking(move || {
+            let snapshots: Vec<&Snapshot> = snapshots.iter().collect();
+            search(&snapshots, &request)
+        });
+        let pages = pages
+            .await
+            .map_err(anyhow::Error::from)?
+            .map_err(anyhow::Error::from)?;
+        found.total = pages.total;
+        let hits = pages
+            .hits
+            .into_iter()
+            .filter_map(|hit| Some(Hit::of(searched.get(hit.index)?, hit)));
+        found.hits = hits.collect();
+        Ok(found)
     }
 }
 
 impl Search {
-    /// Searches the volumes that are done, in the order of the job.
-    async fn in_all(&self, admin: &Admin, job: &Job, limit: usize) -> Result<Found, Refusal> {
-        let began = Instant::now();
-        let mut found = Found {
-            matches: Vec::new(),
-            more: false,
-            next: None,
-        };
-        let mut after = self.after.map(TaskId);
-        loop {
-            let query = TaskQuery {
-                phase: Some(ListedPhase::Done),
-                stage: None,
-                after,
-                limit: BATCH,
-            };
-            let page = admin.store.task_page(job, &query).await?;
-            for task in &page.tasks {
-                // Checked before each volume, as reading one is what takes the time.
-                if began.elapsed() > TIMEOUT || found.matches.len() >= limit {
-                    // The volume at which the search stopped is the first of the next one; 0 is before all tasks.
-                    found.next = Some(after.map_or(0, |task| task.0));
-                    return Ok(found);
-                }
-                match admin.library.document(job, task).await {
-                    Ok(document) => found.matches.extend(matches(&document, &task.volume, &self.text)),
-                    // A pipeline without `ocr` ends without texts, and somebody may have deleted them. There is nothing to
-                    // find in such a volume, which is no reason not to search the others.
-                    Err(Refusal::NotFound(_)) => {}
-                    Err(refusal) => return Err(refusal),
-                }
-                found.more = found.matches.len() > limit;
-                found.matches.truncate(limit);
-                after = Some(task.id);
-            }
-            if page.next.is_none() {
-                return Ok(found);
-            }
+    fn request(&self) -> Result<Request, Refusal> {
+        let mut query: Query = parse(&self.query);
+        if let Some(volume) = &self.volume {
+            query.filters.push(Filter {
+                field: FilterField::Volume,
+                value: volume.to_string(),
+                is_negative: false,
+            });
+        }
+        if query.clauses.is_empty() && query.filters.is_empty() {
+            return Err(Refusal::Invalid("the text to search for is empty".to_owned()));
+        }
+        let number = |number| usize::try_from(number).unwrap_or(usize::MAX);
+        Ok(Request {
+            query,
+            freedom: Freedom {
+                is_fuzzy: !self.exact,
+                transliterate,
+            },
+            offset: number(self.offset),
+            limit: number(self.limit),
+        })
+    }
+
+    async fn jobs(&self, admin: &Admin) -> Result<Vec<Job>, Refusal> {
+        if self.job.is_empty() {
+            let jobs = admin.store.jobs().await?;
+            admin.indexes.retain(&jobs)?;
+            return Ok(jobs);
+        }
+        let mut jobs = Vec::new();
+        for key in &self.job {
+            jobs.push(find(admin, key).await?);
+        }
+        Ok(jobs)
+    }
+}
+
+impl Hit {
+    fn of(job: &JobKey, hit: parkhang_search::Hit) -> Self {
+        Self {
+            job: job.to_string(),
+            volume: hit.volume,
+            page: hit.number,
+            image_name: hit.name,
+            score: hit.score,
+            lines: hit.lines.iter().map(HitLine::of).collect(),
         }
     }
 }
 
-fn matches(document: &VolumeDocument, volume: &VolumeId, text: &str) -> Vec<Match> {
-    let mut found = Vec::new();
-    for (page, at_page) in document.pages.iter().zip(1..) {
-        for (line, at_line) in page.lines.iter().zip(1..) {
-            for (at, _) in line.text.match_indices(text) {
-                let (before, rest) = line.text.split_at(at);
-                // `match_indices` gives places at boundaries of characters, so neither split can panic.
-                let (_, behind) = rest.split_at(text.len());
-                let skipped = before.chars().count().saturating_sub(AROUND);
-                found.push(Match {
-                    volume: volume.to_string(),
-                    page: at_page,
-                    line: at_line,
-                    before: before.chars().skip(skipped).collect(),
-                    text: text.to_owned(),
-                    after: behind.chars().take(AROUND).collect(),
-                });
+impl HitLine {
+    fn of(line: &parkhang_search::HitLine) -> Self {
+        let mut parts = Vec::new();
+        let mut push = |range: std::ops::Range<usize>, is_match| {
+            let text = line.text.get(range).unwrap_or_default().to_owned();
+            if !text.is_empty() {
+                parts.push(TextPart { text, is_match });
             }
+        };
+        let mut from = 0;
+        for mark in &line.marks {
+            push(from..mark.start, false);
+            push(mark.clone(), true);
+            from = mark.end;
+        }
+        push(from..line.text.len(), false);
+        Self {
+            line: line.number,
+            parts,
         }
     }
-    found
+
+    fn text(&self) -> String {
+        let parts = self.parts.iter().map(|part| {
+            if part.is_match {
+                format!("[{}]", part.text)
+            } else {
+                part.text.clone()
+            }
+        });
+        parts.collect()
+    }
 }
 
 impl Answer for Found {
     fn text(&self) -> String {
-        let lines = self.matches.iter().map(|found| {
-            format!(
-                "{} {}.{}: {}{}{}",
-                found.volume, found.page, found.line, found.before, found.text, found.after
-            )
-        });
-        let mut lines: Vec<String> = lines.collect();
-        if lines.is_empty() {
-            lines.push("not found".to_owned());
+        let mut lines = Vec::new();
+        for hit in &self.hits {
+            for line in &hit.lines {
+                lines.push(format!(
+                    "{} {} {}.{}: {}",
+                    hit.job,
+                    hit.volume,
+                    hit.page,
+                    line.line,
+                    line.text()
+                ));
+            }
         }
-        lines.extend(self.next.map(|next| format!("more: --after {next}")));
+        let pages = pluralize(self.total, "page");
+        let volumes = pluralize(self.volumes, "volume");
+        lines.push(match self.total {
+            0 => format!("not found in {volumes}"),
+            total if total > self.hits.len() => {
+                format!("the best {} of {pages} in {volumes}", self.hits.len())
+            }
+            _ => format!("{pages} in {volumes}"),
+        });
+        if self.behind > 0 {
+            lines.push(format!(
+                "{} not in the index yet: search again, or with --wait",
+                pluralize(self.behind, "volume")
+            ));
+        }
+        lines.extend(self.troubles.iter().cloned());
         lines.join("\n")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::export::document::{LineDocument, PageDocument};
-
-    #[test]
-    fn every_place_is_found_with_what_stands_around_it() {
-        let line = |text: &str| LineDocument {
-            guid: String::new(),
-            polygon: Vec::new(),
-            text: text.to_owned(),
-            encoding: "unicode".to_owned(),
-            confidence: Some(1.0),
-            segments: Vec::new(),
-        };
-        let page = |lines: Vec<LineDocument>| PageDocument {
-            image_name: "1".to_owned(),
-            source_name: "1.jpg".to_owned(),
-            width: 1,
-            height: 1,
-            lines,
-            regions: Vec::new(),
-            error: None,
-        };
-        let document = VolumeDocument {
-            w_id: "W1".to_owned(),
-            i_id: "I1".to_owned(),
-            pages: vec![page(vec![line("no")]), page(vec![line(""), line("ཀ་ཁ་ག་ཁ་ང་")])],
-        };
-        let volume: VolumeId = "W1-I1".parse().unwrap();
-        let found = matches(&document, &volume, "ཁ་");
-        let around: Vec<(usize, usize, &str, &str)> = found
-            .iter()
-            .map(|found| {
-                (
-                    found.page,
-                    found.line,
-                    found.before.as_str(),
-                    found.after.as_str(),
-                )
-            })
-            .collect();
-        assert_eq!(around, [(2, 2, "ཀ་", "ག་ཁ་ང་"), (2, 2, "ཀ་ཁ་ག་", "ང་")]);
     }
 }

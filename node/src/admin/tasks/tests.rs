@@ -253,10 +253,8 @@ async fn a_search_passes_over_volumes_without_texts() {
         let running = desk.leased(1, "gpu-1").await;
         desk.happens(&running, Event::Succeeded).await.applied().unwrap();
     }
-    let given = json!({ "job": "press", "text": "bod" });
-    let found = desk.ask("job search", given).await.unwrap();
-    assert_eq!(found, json!({ "matches": [], "more": false, "next": null }));
-    let given = json!({ "job": "press", "text": "bod", "volume": "W1-I1" });
-    let asked = desk.ask("job search", given).await;
-    assert!(matches!(asked, Err(Refusal::NotFound(_))), "{asked:?}");
+    let given = json!({ "query": "bod", "wait": true });
+    let found = desk.ask("pages search", given).await.unwrap();
+    let expected = json!({ "total": 0, "hits": [], "volumes": 1, "behind": 0, "troubles": [] });
+    assert_eq!(found, expected);
 }
