@@ -162,9 +162,11 @@ pub async fn file(
     let base = || base(state, headers, &job);
     let download = match offer.wanted {
         Wanted::Picture => {
-            let view = view(query.unwrap_or_default())?;
+            let wanted = view(query.unwrap_or_default())?;
+            let (number, page) = page()?;
+            let view = wanted.on(page)?;
             let stored = state.admin.library.stored(&job, &task).await;
-            return picture(state, &stored, page()?, view).await;
+            return picture(state, &stored, (number, page), view).await;
         }
         Wanted::PageXml => {
             Download::of_page(volume, page()?, "page.xml", |page, _| page_xml(page, Utc::now()))?

@@ -49,7 +49,7 @@ pub use pagexml::page_xml;
 use pdf::OriginalError;
 pub use results::{Results, StoredVolume};
 pub use scan::{PictureError, page_picture};
-pub use view::{LARGEST_SIDE, View, ViewError};
+pub use view::{LARGEST_SIDE, Region, View, ViewError};
 pub use words::VolumeWords;
 
 pub async fn run(arguments: ExportArgs) -> Result<ExitCode> {

@@ -45,7 +45,7 @@ export async function job(place, name) {
   }, STATES.map((word) => h("option", { value: word }, word || "any")));
   place.append(head, errors, stats,
     h("h2", {}, "Volumes"), h("div", { class: "row" }, h("label", {}, "state ", chosen)), volumes,
-    h("h2", {}, "Text"), search(name).place);
+    h("h2", {}, "Text"), search({ job: name }).place);
 
   const draw = async () => {
     const [about, { groups }, { stages }] = await Promise.all([get(path), get(`${path}/errors`), get(`${path}/stats`)]);

@@ -9,12 +9,14 @@ import { nodes } from "./nodes.js";
 import { actors } from "./actors.js";
 import { audit } from "./audit.js";
 import { reader } from "./reader.js";
+import { searchPage } from "./search.js";
 
 const VIEWS = [
   [/^\/$/, overview],
   [/^\/nodes$/, nodes],
   [/^\/actors(?:\/([^/]+))?$/, actors],
   [/^\/audit$/, audit],
+  [/^\/search$/, searchPage],
   [/^\/jobs\/([^/]+)$/, job],
   [/^\/jobs\/([^/]+)\/([^/]+)$/, task],
   [/^\/read\/([^/]+)\/([^/]+)(?:\/(\d+))?$/, reader],
@@ -41,7 +43,7 @@ async function show() {
   const [view, parts] = route();
   main.className = view === reader ? "wide" : "";
   for (const link of document.querySelectorAll("nav a")) {
-    const here = link.getAttribute("href") === (location.hash || "#/");
+    const here = link.getAttribute("href") === (location.hash.split("?")[0] || "#/");
     link.toggleAttribute("aria-current", here);
   }
   let place = h("div", {});

@@ -80,7 +80,7 @@ export async function reader(place, job, volume, number) {
     },
   }), ` ${what}`);
   Object.keys(shows).forEach(show);
-  const finder = search(job, volume);
+  const finder = search({ job, volume });
   fill(place,
     h("h1", {}, `${volume}, page ${at + 1} of ${count(pages.length)}`),
     h("p", {}, h("a", { href: `#/jobs/${part(job)}` }, job), " · ", h("a", { href: `#/jobs/${part(job)}/${part(volume)}` }, volume)),
