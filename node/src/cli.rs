@@ -17,6 +17,7 @@ use crate::ocr::OcrArgs;
 use crate::pages::PagesCommand;
 use crate::repl::ReplArgs;
 use crate::role::RoleArgs;
+use crate::search::SearchFolderArgs;
 use crate::shards::ShardsCommand;
 use crate::simulate::SimulateArgs;
 use crate::tls::command::TlsCommand;
@@ -48,6 +49,11 @@ pub enum Command {
     ///
     /// Without --results the images are read now, with the given models and configuration, and the artifacts are deleted afterwards.
     Eval(EvalArgs),
+    /// Search the text of jobs, or with --out that of an output folder of `node ocr`.
+    ///
+    /// The index is kept beside the results, and made of them again where it is missing. `node pages search --help` shows the options for jobs, and what
+    /// a query may say. Example: `node search 'byang chub' --out out`.
+    Search(SearchFolderArgs),
     /// Manage jobs that are kept in the artifact store, without a database.
     #[command(subcommand)]
     Shards(ShardsCommand),

@@ -40,12 +40,19 @@ pub fn words(given: impl Iterator<Item = OsString>) -> Result<Vec<OsString>> {
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
     // The words are returned as they came, because a path among them may not be UTF-8.
-    if alias_of(&texts).is_none() {
+    if alias_of(&texts).is_none() || searches_folder(&texts) {
         return Ok(given);
     }
     let expanded = expanded(texts).map_err(|reason| anyhow!(reason))?;
     let program = given.into_iter().take(1);
     Ok(program.chain(expanded.into_iter().map(OsString::from)).collect())
+}
+
+/// True for `search` with an output folder, which is a command of its own and no other spelling. So is its help, which names both.
+fn searches_folder(words: &[String]) -> bool {
+    let own =
+        |word: &String| word == "--out" || word.starts_with("--out=") || word == "--help" || word == "-h";
+    words.first().is_some_and(|first| first == "search") && words.iter().any(own)
 }
 
 /// Adds the commands of the table to others. A group of the table that has the name of another command is joined with it.

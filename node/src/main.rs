@@ -37,6 +37,7 @@ mod pages;
 mod queues;
 mod repl;
 mod role;
+mod search;
 mod session;
 mod shards;
 mod simulate;
@@ -107,6 +108,7 @@ fn run(cli: Cli, name: &'static str) -> anyhow::Result<ExitCode> {
             Some(Command::Ocr(arguments)) => ocr::run(*arguments).await,
             Some(Command::Export(arguments)) => export::run(*arguments).await,
             Some(Command::Eval(arguments)) => eval::run(arguments).await,
+            Some(Command::Search(arguments)) => search::run(arguments).await,
             Some(Command::Shards(command)) => shards::run(command).await,
             Some(Command::Simulate(arguments)) => simulate::run(*arguments).await,
             Some(Command::Device(arguments)) => device::run(&arguments),

@@ -9,7 +9,6 @@ mod indexes;
 mod library;
 mod pages;
 mod search;
-mod wylie;
 
 pub use self::failed::Failed;
 pub use self::indexes::Indexes;

@@ -1,0 +1,138 @@
+//! What a search has found.
+
+use std::ops::Range;
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::words::pluralize;
+
+/// Pages that match.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Found {
+    /// Number of pages that match.
+    pub total: usize,
+    /// The best of them, best first.
+    pub hits: Vec<Hit>,
+    /// Volumes that were searched.
+    pub volumes: usize,
+    /// Volumes that have been read but are not in the index yet; a later search finds them.
+    pub behind: usize,
+    /// Reasons for which indexes are not up to date.
+    pub troubles: Vec<String>,
+}
+
+/// Page that matches.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Hit {
+    job: String,
+    volume: String,
+    /// Number of the page, from 1.
+    page: u32,
+    /// Name of its image.
+    image_name: String,
+    /// How well it matches; comparable within an answer only.
+    score: f32,
+    /// Lines that match best.
+    lines: Vec<HitLine>,
+}
+
+/// Line of a page that matches.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct HitLine {
+    /// Number of the line on the page, from 1.
+    line: u32,
+    /// Its text, in parts that match and parts that do not.
+    parts: Vec<TextPart>,
+}
+
+/// Part of a line.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct TextPart {
+    text: String,
+    is_match: bool,
+}
+
+impl Hit {
+    /// A hit in the index of a job.
+    pub fn of(job: &str, hit: parkhang_search::Hit) -> Self {
+        Self {
+            job: job.to_owned(),
+            volume: hit.volume,
+            page: hit.number,
+            image_name: hit.name,
+            score: hit.score,
+            lines: hit.lines.iter().map(HitLine::of).collect(),
+        }
+    }
+}
+
+impl HitLine {
+    fn of(line: &parkhang_search::HitLine) -> Self {
+        let mut parts = Vec::new();
+        let mut push = |range: Range<usize>, is_match| {
+            let text = line.text.get(range).unwrap_or_default().to_owned();
+            if !text.is_empty() {
+                parts.push(TextPart { text, is_match });
+            }
+        };
+        let mut from = 0;
+        for mark in &line.marks {
+            push(from..mark.start, false);
+            push(mark.clone(), true);
+            from = mark.end;
+        }
+        push(from..line.text.len(), false);
+        Self {
+            line: line.number,
+            parts,
+        }
+    }
+
+    fn text(&self) -> String {
+        let parts = self.parts.iter().map(|part| {
+            if part.is_match {
+                format!("[{}]", part.text)
+            } else {
+                part.text.clone()
+            }
+        });
+        parts.collect()
+    }
+}
+
+impl Found {
+    /// The answer for a terminal.
+    pub fn text(&self) -> String {
+        let mut lines = Vec::new();
+        for hit in &self.hits {
+            for line in &hit.lines {
+                lines.push(format!(
+                    "{} {} {}.{}: {}",
+                    hit.job,
+                    hit.volume,
+                    hit.page,
+                    line.line,
+                    line.text()
+                ));
+            }
+        }
+        let pages = pluralize(self.total, "page");
+        let volumes = pluralize(self.volumes, "volume");
+        lines.push(match self.total {
+            0 => format!("not found in {volumes}"),
+            total if total > self.hits.len() => {
+                format!("the best {} of {pages} in {volumes}", self.hits.len())
+            }
+            _ => format!("{pages} in {volumes}"),
+        });
+        if self.behind > 0 {
+            lines.push(format!(
+                "{} not in the index yet: search again, or with --wait",
+                pluralize(self.behind, "volume")
+            ));
+        }
+        lines.extend(self.troubles.iter().cloned());
+        lines.join("\n")
+    }
+}

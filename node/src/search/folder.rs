@@ -1,0 +1,98 @@
+//! Search in an output folder of `node ocr`.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use parkhang_actors::search::{WantedVolume, update_index};
+use parkhang_actors::stage::StageTable;
+use parkhang_search::{IndexFolder, SearchError, search};
+use parkhang_store::artifact::{OcrResultRow, TableReader, VolumeLayout, WordRow, texts_key};
+use parkhang_store::storage::ArtifactStore;
+
+use super::{Found, Hit, Question};
+use crate::export::Results;
+use crate::words::pluralize;
+
+/// Folder of the index, in the output folder.
+const INDEX: &str = ".search";
+
+/// Arguments of `node search --out`.
+#[derive(Debug, Args)]
+pub struct SearchFolderArgs {
+    #[command(flatten)]
+    question: Question,
+    /// Output folder of `node ocr`.
+    #[arg(long, value_name = "OUT")]
+    out: PathBuf,
+    /// Print the answer as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Searches the folder, whose index is brought up to date first.
+pub async fn run(arguments: SearchFolderArgs) -> Result<ExitCode> {
+    let request = arguments
+        .question
+        .request()
+        .context("the text to search for is empty")?;
+    let results = Results::of_folder(&arguments.out).await?;
+    let volumes = results.volumes(&[])?;
+    let known: BTreeSet<String> = volumes.iter().map(|stored| stored.volume.to_string()).collect();
+    let mut wanted = Vec::new();
+    for stored in volumes {
+        if let Some(version) = version(results.store(), &stored.layout).await? {
+            wanted.push(WantedVolume {
+                volume: stored.volume,
+                version,
+                layout: stored.layout,
+            });
+        }
+    }
+    results.require_text(wanted.len())?;
+    let folder = IndexFolder::new(arguments.out.join(INDEX));
+    let stages = StageTable::built_in().names();
+    let count = wanted.len();
+    let updated = update_index(results.store(), &stages, &folder, wanted, &known, || ()).await;
+    let troubles = match updated {
+        // Another search is at it, and this one goes by what there is.
+        Err(SearchError::Locked(_)) => Vec::new(),
+        Err(error) => return Err(error).context("the index cannot be made"),
+        Ok(update) if update.failed > 0 => vec![format!(
+            "{} could not be indexed",
+            pluralize(update.failed, "volume")
+        )],
+        Ok(_) => Vec::new(),
+    };
+    let (indexed, snapshot) = (folder.volumes()?.len(), folder.snapshot()?);
+    let pages = tokio::task::spawn_blocking(move || search(&[&snapshot], &request)).await??;
+    let found = Found {
+        total: pages.total,
+        hits: pages.hits.into_iter().map(|hit| Hit::of("", hit)).collect(),
+        volumes: indexed,
+        behind: count.saturating_sub(indexed),
+        troubles,
+    };
+    if arguments.json {
+        println!("{}", serde_json::to_string_pretty(&found)?);
+    } else {
+        println!("{}", found.text());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Version of a volume's text: the fingerprint of its table; `None` if the volume has not been read yet.
+async fn version(store: &dyn ArtifactStore, layout: &VolumeLayout) -> Result<Option<String>> {
+    let words = layout.words();
+    if store.head(&words).await?.is_some() {
+        let table = TableReader::<WordRow>::open(&words, store.get(&words).await?)?;
+        return Ok(Some(table.provenance().fingerprint.digest().to_string()));
+    }
+    let Some(texts) = texts_key(store, layout).await? else {
+        return Ok(None);
+    };
+    let table = TableReader::<OcrResultRow>::open(&texts, store.get(&texts).await?)?;
+    Ok(Some(table.provenance().fingerprint.digest().to_string()))
+}
