@@ -103,8 +103,8 @@ pub fn load(choice: &ModelChoice, device: &str, threads: NonZeroUsize) -> Result
                 match bundle.description().model {
                     Model::Segmentation(_) => segmenter.replace(bundle).is_some(),
                     Model::Recognition(_) => recognisers.replace(vec![bundle]).is_some(),
-                    Model::Print(_) => bail!(
-                        "{} is a model for print, which the pipeline `ocr` does not use",
+                    Model::Print(_) | Model::Embedding(_) => bail!(
+                        "{} is a model of another kind than the pipeline `ocr` uses",
                         directory.display()
                     ),
                 }
