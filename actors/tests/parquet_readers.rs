@@ -8,9 +8,11 @@ use std::process::Command;
 
 use parkhang_core::domain::testing::stage;
 use parkhang_core::domain::{Attempt, ErrorCategory, JobKey, TextEncoding, VolumeId};
+use parkhang_documents::{Cell, ChunkKind, Role};
 use parkhang_store::artifact::{
-    ArtifactLayout, ArtifactRow, Digest, ErrorRow, Fingerprint, LayerWord, LineDetectionRow, LineImageRow,
-    OcrResultRow, PageTextRow, Provenance, Segment, TextVerdict, WordRow, WordSource, write_table,
+    ArtifactLayout, ArtifactRow, BlockRow, ChunkBox, ChunkRow, Digest, ErrorRow, Fingerprint, LayerWord,
+    LineDetectionRow, LineImageRow, OcrResultRow, PageTextRow, Provenance, Segment, TextVerdict, WordRow,
+    WordSource, write_table,
 };
 use parkhang_store::storage::{ArtifactKey, LocalStore};
 
@@ -27,6 +29,8 @@ async fn pyarrow_duckdb_and_polars_agree() {
         write(&store, &volume.ocr_results(), rows, ocr_result_row).await;
         write(&store, &volume.page_text(), rows, page_text_row).await;
         write(&store, &volume.words(), rows, word_row).await;
+        write(&store, &volume.blocks(), rows, block_row).await;
+        write(&store, &volume.chunks(), rows, chunk_row).await;
         write(&store, &volume.errors(&stage("ocr")), rows, error_row).await;
     }
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/python/check_parquet.py");
@@ -171,6 +175,52 @@ fn word_row(i: i32) -> WordRow {
         source: WordSource::ALL[i as usize % 2],
         engine: if i % 2 == 0 { "" } else { "parkhang" }.to_owned(),
         contradicted: (i % 3 > 0).then_some(i % 3 > 1),
+    }
+}
+
+fn block_row(i: i32) -> BlockRow {
+    let cell = |column: usize| Cell {
+        row: i as usize,
+        column,
+        row_span: 1,
+        column_span: 2,
+        is_header: i == 0,
+        bounds: [0.0, 1.0, 2.5, 4.0],
+        text: "表".to_owned(),
+    };
+    BlockRow {
+        image_name: "page_1".to_owned(),
+        page_index: 0,
+        page: 1,
+        block_index: i,
+        role: Role::ALL[i as usize % Role::ALL.len()],
+        text: "A line.\nAnother.".to_owned(),
+        bbox_x0: i as f32,
+        bbox_y0: 0.5,
+        bbox_x1: i as f32 + 9.75,
+        bbox_y1: 12.0,
+        size: 10.0,
+        cells: (0..i as usize % 3).map(cell).collect(),
+    }
+}
+
+fn chunk_row(i: i32) -> ChunkRow {
+    let part = |page| ChunkBox {
+        page,
+        bounds: [0.0, 1.0, 2.5, i as f32],
+    };
+    ChunkRow {
+        image_name: "page_1".to_owned(),
+        page_index: 0,
+        page: 1,
+        chunk: i,
+        text: "བཀྲ་ཤིས།".repeat(i as usize % 3),
+        tokens: 3 * i,
+        lang: (i % 3 > 0).then(|| "bo".to_owned()),
+        kind: ChunkKind::ALL[i as usize % 2],
+        headings: (0..i % 3).map(|level| format!("heading {level}")).collect(),
+        pages: (1..=i % 3).collect(),
+        boxes: (1..=i % 3).map(part).collect(),
     }
 }
 

@@ -9,16 +9,17 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use parkhang_actors::stage::{
-    LayoutReader, LineSegmenter, ModelKind, ModelSet, PrintReader, Recogniser, StageTable,
+    LayoutReader, LineSegmenter, ModelKind, ModelSet, PrintReader, Recogniser, StageTable, Tokenizer,
 };
 use parkhang_core::domain::{NamedModels, StageName};
+use parkhang_embeddings::SentencePiece;
 use parkhang_models::device::{ComputeDevice, DeviceKind, DeviceSpec, Precision};
 use parkhang_models::inference::Classes;
 use parkhang_models::weights::{Bundle, Model, load_recognizer, load_segmenter, shipped};
 use parkhang_store::artifact::{Digest, ModelRef};
 
-use folders::LAYOUT;
-pub use folders::{PRINT, folder_beside_program, layout_folder, print_folder};
+use folders::{LAYOUT, TOKENIZER};
+pub use folders::{PRINT, folder_beside_program, layout_folder, print_folder, tokenizer_file};
 
 /// Number of threads that this machine runs in parallel.
 pub fn cores() -> NonZeroUsize {
@@ -121,6 +122,7 @@ pub fn load(choice: &ModelChoice, device: &str, threads: NonZeroUsize) -> Result
         recognisers: Vec::new(),
         print: None,
         layout: None,
+        tokenizer: None,
         engines: Vec::new(),
         device: device_name,
     };
@@ -155,7 +157,23 @@ pub fn load(choice: &ModelChoice, device: &str, threads: NonZeroUsize) -> Result
             model: ModelRef { name, digest },
         });
     }
+    if wants(ModelKind::Tokenizer) {
+        models.tokenizer = Some(tokenizer(choice.folder.as_deref())?);
+    }
     Ok(models)
+}
+
+fn tokenizer(folder: Option<&Path>) -> Result<Tokenizer> {
+    let file = tokenizer_file(folder)?;
+    let bytes = std::fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
+    let pieces = SentencePiece::new(&bytes).with_context(|| file.display().to_string())?;
+    Ok(Tokenizer {
+        pieces: Arc::new(pieces),
+        model: ModelRef {
+            name: TOKENIZER.to_owned(),
+            digest: Digest::of(&bytes),
+        },
+    })
 }
 
 /// Returns the shipped recogniser, and those in the subfolders of `folder` in the order of their names. One that occurs twice is

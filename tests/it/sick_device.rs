@@ -103,6 +103,7 @@ fn models(device: &Arc<Device>) -> ModelSet {
         }),
         print: None,
         layout: None,
+        tokenizer: None,
         recognisers: vec![Recogniser {
             network: Arc::new(OnDevice {
                 device: device.clone(),

@@ -25,9 +25,12 @@ STRING, INT, FLOAT, BOOL, BINARY = (
 )
 POLYGON = pyarrow.list_(pyarrow.list_(INT))
 SEGMENT = pyarrow.struct([("text", STRING), ("x", INT), ("width", INT), ("confidence", FLOAT)])
-LAYER_WORD = pyarrow.struct(
-    [("text", STRING)] + [(f"bbox_{edge}", FLOAT) for edge in ("x0", "y0", "x1", "y1")] + [("line", INT)]
+BOUNDS = [(f"bbox_{edge}", FLOAT) for edge in ("x0", "y0", "x1", "y1")]
+LAYER_WORD = pyarrow.struct([("text", STRING), *BOUNDS, ("line", INT)])
+CELL = pyarrow.struct(
+    [("row", INT), ("column", INT), ("row_span", INT), ("column_span", INT), ("is_header", BOOL), *BOUNDS, ("text", STRING)]
 )
+CHUNK_BOX = pyarrow.struct([("page", INT), *BOUNDS])
 
 TABLES = {
     "line_detection": [
@@ -111,6 +114,30 @@ TABLES = {
         ("source", STRING),
         ("engine", STRING),
         ("contradicted", BOOL),
+    ],
+    "blocks": [
+        ("image_name", STRING),
+        ("page_index", INT),
+        ("page", INT),
+        ("block_index", INT),
+        ("role", STRING),
+        ("text", STRING),
+        *BOUNDS,
+        ("size", FLOAT),
+        ("cells", pyarrow.list_(CELL)),
+    ],
+    "chunks": [
+        ("image_name", STRING),
+        ("page_index", INT),
+        ("page", INT),
+        ("chunk", INT),
+        ("text", STRING),
+        ("tokens", INT),
+        ("lang", STRING),
+        ("kind", STRING),
+        ("headings", pyarrow.list_(STRING)),
+        ("pages", pyarrow.list_(INT)),
+        ("boxes", pyarrow.list_(CHUNK_BOX)),
     ],
     "errors": [
         ("image_name", STRING),

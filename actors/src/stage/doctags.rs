@@ -10,7 +10,7 @@ use image::DynamicImage;
 use parkhang_documents::{Block, Page, PageLayout, PageWord, Table, blocks, turn_of};
 use parkhang_models::page::decode::DecodeLimits;
 use parkhang_words::{InferenceError, LayoutModels, page_layout};
-use serde_json::Map;
+use serde_json::{Map, Value};
 use tracing::warn;
 
 use super::info::StageInfo;
@@ -109,6 +109,13 @@ impl PageStage for Doctags {
 
     fn image_name(row: &BlockRow) -> &str {
         &row.image_name
+    }
+
+    fn record(&self, _: &[BlockRow]) -> Map<String, Value> {
+        Map::from_iter([
+            ("parse_engine".to_owned(), "local".into()),
+            ("model_name".to_owned(), self.model.name.as_str().into()),
+        ])
     }
 
     fn image_path(_: &BlockRow) -> Option<&str> {

@@ -186,6 +186,12 @@ pub(crate) trait PageStage: StageInfo + 'static {
     /// The page that a row belongs to.
     fn image_name(row: &Self::Row) -> &str;
 
+    /// Fields of the record of a page in the manifest, beside those of all stages.
+    fn record(&self, rows: &[Self::Row]) -> Map<String, Value> {
+        let _ = rows;
+        Map::new()
+    }
+
     /// The image that a row stands for, if the stage writes one.
     fn image_path(row: &Self::Row) -> Option<&str>;
 

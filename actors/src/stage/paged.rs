@@ -461,6 +461,8 @@ impl<S: PageStage> ItemWorker for PageWorker<S> {
     }
 
     fn manifest(&self, _: &WorkItem, rows: &Vec<S::Row>) -> Map<String, Value> {
-        Map::from_iter([("rows".to_owned(), Value::from(rows.len()))])
+        let mut record = self.stage.record(rows);
+        record.insert("rows".to_owned(), Value::from(rows.len()));
+        record
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use parkhang_core::domain::{Pipeline, StageName};
 
 use super::table::{PipelineError, StageDefinition, StageTable};
-use super::{doctags, line_detection, line_extraction, ocr, page_ocr, page_text, reduce};
+use super::{chunk, doctags, line_detection, line_extraction, ocr, page_ocr, page_text, reduce};
 
 /// Name of the pipeline of a job that names none.
 pub const OCR: &str = "ocr";
@@ -13,7 +13,7 @@ pub const OCR: &str = "ocr";
 /// Name of the pipeline that gives pages of any print, and of PDFs, their words with boxes.
 pub const PAGE_OCR: &str = "page_ocr";
 
-/// Name of the pipeline that makes documents of such pages: blocks in order, tables.
+/// Name of the pipeline that makes documents of such pages: blocks in order, tables, chunks.
 pub const DOCUMENTS: &str = "documents";
 
 /// The stages of the pipeline [`OCR`], from scans to text.
@@ -33,7 +33,13 @@ pub fn page_ocr_pipeline() -> Pipeline {
 
 /// The stages of the pipeline [`DOCUMENTS`], from pages to documents.
 pub fn documents_pipeline() -> Pipeline {
-    pipeline(&[page_text::STAGE, page_ocr::STAGE, doctags::STAGE, reduce::STAGE])
+    pipeline(&[
+        page_text::STAGE,
+        page_ocr::STAGE,
+        doctags::STAGE,
+        chunk::STAGE,
+        reduce::STAGE,
+    ])
 }
 
 #[expect(

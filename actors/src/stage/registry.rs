@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
+use parkhang_embeddings::SentencePiece;
 use parkhang_models::inference::{Recognizer, Segmenter};
 use parkhang_models::recognition::charset::Charset;
 use parkhang_models::recognition::language::LanguageModel;
@@ -31,6 +32,7 @@ pub struct ModelSet {
     pub recognisers: Vec<Recogniser>,
     pub print: Option<PrintReader>,
     pub layout: Option<LayoutReader>,
+    pub tokenizer: Option<Tokenizer>,
     /// Services that read pages in the place of a recogniser, for jobs that name one.
     pub engines: Vec<Engine>,
     /// Where the networks are, as `--device` names it.
@@ -71,17 +73,28 @@ impl ModelSet {
             .ok_or_else(|| not_loaded("model that sees layouts"))
     }
 
+    /// The tokenizer of the model that embeds texts.
+    ///
+    /// # Errors
+    ///
+    /// When it has not been loaded.
+    pub fn tokenizer(&self) -> io::Result<&Tokenizer> {
+        self.tokenizer.as_ref().ok_or_else(|| not_loaded("tokenizer"))
+    }
+
     /// All models, in the order in which commands name them.
     pub fn references(&self) -> impl Iterator<Item = &ModelRef> {
         let recognisers = self.recognisers.iter().map(|recogniser| &recogniser.model);
         let segmenter = self.segmenter.iter().map(|segmenter| &segmenter.model);
         let print = self.print.iter().map(|print| &print.model);
         let layout = self.layout.iter().map(|layout| &layout.model);
+        let tokenizer = self.tokenizer.iter().map(|tokenizer| &tokenizer.model);
         let engines = self.engines.iter().map(Engine::model);
         segmenter
             .chain(recognisers)
             .chain(print)
             .chain(layout)
+            .chain(tokenizer)
             .chain(engines)
     }
 }
@@ -110,6 +123,13 @@ pub struct PrintReader {
 #[derive(Debug, Clone)]
 pub struct LayoutReader {
     pub networks: LayoutModels,
+    pub model: ModelRef,
+}
+
+/// Tokenizer of the model that embeds texts.
+#[derive(Debug, Clone)]
+pub struct Tokenizer {
+    pub pieces: Arc<SentencePiece>,
     pub model: ModelRef,
 }
 

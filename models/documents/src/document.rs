@@ -23,6 +23,8 @@ pub struct Place {
     pub page: u32,
     /// Left, top, right and bottom in points.
     pub bounds: Bounds,
+    /// Byte of the part's text at which that of this place begins.
+    pub start: usize,
 }
 
 /// Part of a document: a block, or a paragraph that began on one page and ends on another.
@@ -32,6 +34,8 @@ pub struct Part {
     /// The text in one line; empty for a table.
     pub text: String,
     pub table: Option<Table>,
+    /// Height of the letters of its first block in points; 0 without any.
+    pub size: f32,
     /// Places of its blocks in reading order; at least one.
     pub places: Vec<Place>,
 }
@@ -47,6 +51,7 @@ pub fn parts(pages: &[DocumentPage]) -> Vec<Part> {
             let place = Place {
                 page: page.number,
                 bounds: block.bounds,
+                start: 0,
             };
             let text = joined_lines(&block.lines);
             match block.role {
@@ -58,7 +63,8 @@ pub fn parts(pages: &[DocumentPage]) -> Vec<Part> {
                         && goes_on(before, &place, &text)
                     {
                         append(&mut before.text, &text);
-                        before.places.push(place);
+                        let start = before.text.len() - text.len();
+                        before.places.push(Place { start, ..place });
                         open = Some(number);
                         continue;
                     }
@@ -71,6 +77,7 @@ pub fn parts(pages: &[DocumentPage]) -> Vec<Part> {
                 role: block.role,
                 text,
                 table: block.table.clone(),
+                size: block.size,
                 places: vec![place],
             });
         }

@@ -6,13 +6,14 @@
 //! contradict is not followed.
 //!
 //! A [document](parts) is made of the blocks of its pages: paragraphs are joined over the ends of columns and pages, and headers and
-//! footers left out. It is written in several forms.
+//! footers left out. It is written in several forms, and cut into [chunks] that are embedded and searched.
 //!
 //! Everything here is a pure function of its arguments; it knows neither networks nor files, and is below both in the order of crates: what
 //! the networks see is of types that are here (`layout`). Coordinates are in points of the page as it lies, x to the right and y down.
 
 mod block;
 mod cells;
+mod chunk;
 mod doctags;
 mod document;
 mod geometry;
@@ -27,6 +28,7 @@ mod roles;
 mod word;
 
 pub use block::{Block, Cell, Role, Table, TableError};
+pub use chunk::{Chunk, ChunkKind, ChunkLimits, ChunkLimitsError, Tokens, chunks, language};
 pub use doctags::doctags;
 pub use document::{DocumentPage, Part, Place, parts};
 pub use geometry::{area, intersection};

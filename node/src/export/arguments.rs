@@ -34,6 +34,8 @@ pub enum Format {
     Markdown,
     /// One HTML file per volume of the pipeline documents: its text with headings, lists and tables.
     Document,
+    /// One JSON object per chunk of a volume of the pipeline documents: its text, pages, boxes and headings.
+    Chunks,
     /// The tables that BDRC's own programs for Google Vision and for a language model write, under their keys, of volumes that such a service
     /// has read.
     Bdrc,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use parkhang_actors::stage::StageTable;
-use parkhang_documents::{Block, DocumentPage, Role, Table, doctags, html, markdown};
+use parkhang_documents::{Block, DocumentPage, Role, doctags, html, markdown};
 use parkhang_store::artifact::{BlockRow, PageTextRow, VolumeLayout, failed_pages, read_table};
 use parkhang_store::storage::ArtifactStore;
 
@@ -17,10 +17,10 @@ pub enum DocumentForm {
     Html,
 }
 
-/// A volume has no blocks.
+/// A volume has no blocks, or no chunks.
 #[derive(Debug, thiserror::Error)]
-#[error("no blocks yet: the pipeline documents makes them (--pipeline documents)")]
-pub struct NoBlocks;
+#[error("no {0} yet: the pipeline documents makes them (--pipeline documents)")]
+pub struct NotMade(pub &'static str);
 
 /// The blocks of a volume, page by page.
 #[derive(Debug)]
@@ -53,7 +53,9 @@ impl VolumeBlocks {
             let Some(page) = by_page.get_mut(&row.page_index) else {
                 bail!("block {index} of page {number} is of a page that is not in page_text");
             };
-            let block = block(row).with_context(|| format!("block {index} of page {number}"))?;
+            let block = row
+                .into_block()
+                .with_context(|| format!("block {index} of page {number}"))?;
             page.blocks.push(block);
         }
         let failed = failed_pages(store, layout, &StageTable::built_in().names()).await?;
@@ -112,20 +114,4 @@ fn mark_of(mark: String, [width, height]: [f32; 2]) -> Block {
         size: 0.0,
         table: None,
     }
-}
-
-fn block(row: BlockRow) -> Result<Block> {
-    let table = if row.cells.is_empty() {
-        None
-    } else {
-        Some(Table::new(row.cells)?)
-    };
-    Ok(Block {
-        role: row.role,
-        bounds: [row.bbox_x0, row.bbox_y0, row.bbox_x1, row.bbox_y1],
-        lines: row.text.lines().map(str::to_owned).collect(),
-        words: Vec::new(),
-        size: row.size,
-        table,
-    })
 }

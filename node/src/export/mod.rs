@@ -11,6 +11,7 @@ mod archive;
 mod arguments;
 mod bboxes;
 mod blocks;
+mod chunks;
 pub mod document;
 mod hocr;
 mod html;
@@ -38,7 +39,7 @@ use crate::config::Loaded;
 use crate::words::pluralize;
 pub use alto::alto;
 pub use arguments::{ExportArgs, Format, FormatArgs};
-use blocks::{DocumentForm, NoBlocks, VolumeBlocks};
+use blocks::{DocumentForm, NotMade, VolumeBlocks};
 use document::{PageDocument, VolumeDocument};
 pub use hocr::hocr;
 pub use iiif::{BaseUrl, annotations_below, manifest_below};
@@ -139,7 +140,7 @@ pub async fn export_all(
             match file {
                 Ok(file) => written(file),
                 // A PDF that was moved or cannot be added to, or blocks that are not there yet, are a matter of this volume alone.
-                Err(error) if error.is::<OriginalError>() || error.is::<NoBlocks>() => {
+                Err(error) if error.is::<OriginalError>() || error.is::<NotMade>() => {
                     exported.refused.push(format!("{}: {error:#}", volume.volume));
                 }
                 Err(error) => return Err(error),
@@ -167,7 +168,7 @@ async fn write_volume(
 ) -> Result<PathBuf> {
     let name = volume.volume.to_string();
     let Contents { document, blocks } = contents;
-    let write_document = |form| blocks.ok_or(NoBlocks)?.write(&name, form, target);
+    let write_document = |form| blocks.ok_or(NotMade("blocks"))?.write(&name, form, target);
     match format {
         Format::Text => {
             let folder = target.join("text").join(&name);
@@ -199,6 +200,11 @@ async fn write_volume(
         Format::Jsonl => {
             let path = target.join("jsonl").join(format!("{name}.jsonl"));
             write(&path, json_lines(document)?.as_bytes())?;
+            Ok(path)
+        }
+        Format::Chunks => {
+            let path = target.join("chunks").join(format!("{name}.jsonl"));
+            write(&path, chunks::json_lines(store, volume).await?.as_bytes())?;
             Ok(path)
         }
         Format::Bdrc => archive::write_archive(store, volume, &target.join("bdrc"))

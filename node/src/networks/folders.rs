@@ -26,6 +26,30 @@ pub fn layout_folder(folder: Option<&Path>) -> Result<PathBuf> {
 /// Folder of the models that read print, within the folder of models; also their name.
 pub const PRINT: &str = "print";
 
+/// Name of the tokenizer of the model that embeds texts.
+pub(super) const TOKENIZER: &str = "tokenizer";
+
+/// File of the tokenizer within the folder of models.
+const TOKENIZER_FILE: &str = "embeddings/dense/sp.model";
+
+/// Finds the tokenizer of the model that embeds texts, as [`print_folder`] finds the models that read print.
+///
+/// # Errors
+///
+/// If it is not there.
+pub fn tokenizer_file(folder: Option<&Path>) -> Result<PathBuf> {
+    let places = folder.map_or_else(usual_folders, |folder| vec![folder.to_owned()]);
+    let mut files = places.iter().map(|place| place.join(TOKENIZER_FILE));
+    let found = files.find(|file| file.is_file());
+    found.with_context(|| {
+        let places: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
+        format!(
+            "the tokenizer of the model that embeds texts is not in {}: --models-dir or models.dir names the folder that has it as {TOKENIZER_FILE}, and `node models install FILE` puts it there",
+            places.join(" or ")
+        )
+    })
+}
+
 /// Finds the models that read print: in `folder`, or where they usually are, beside the program.
 ///
 /// # Errors

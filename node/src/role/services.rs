@@ -89,9 +89,10 @@ fn wanted(loaded: &Loaded) -> Result<Vec<StageDefinition>> {
     wanted.retain(|stage| runs(stage) && has_slots(stage) && is_possible(stage));
     let folder = loaded.config.models.dir.as_deref();
     type Find = fn(Option<&Path>) -> Result<PathBuf>;
-    let found: [(ModelKind, Find); 2] = [
+    let found: [(ModelKind, Find); 3] = [
         (ModelKind::Print, networks::print_folder),
         (ModelKind::Layout, networks::layout_folder),
+        (ModelKind::Tokenizer, networks::tokenizer_file),
     ];
     for (kind, find) in found {
         let needs = |stage: &StageDefinition| stage.models.kinds().contains(&kind);
@@ -100,7 +101,7 @@ fn wanted(loaded: &Loaded) -> Result<Vec<StageDefinition>> {
         }
         match find(folder) {
             // A folder of an older version has the models for print alone.
-            Err(error) if named.is_empty() && (folder.is_none() || kind == ModelKind::Layout) => {
+            Err(error) if named.is_empty() && (folder.is_none() || kind != ModelKind::Print) => {
                 let left_out = wanted.iter().filter(|stage| needs(stage)).map(|stage| stage.name);
                 let left_out: Vec<&str> = left_out.collect();
                 info!(stages = left_out.join(", "), reason = %error, "stages that this node does not run");

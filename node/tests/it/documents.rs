@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use parkhang_core::domain::{JobKey, VolumeId};
-use parkhang_documents::Role;
-use parkhang_store::artifact::{ArtifactLayout, BlockRow, VolumeLayout};
+use parkhang_documents::{ChunkKind, Role};
+use parkhang_store::artifact::{ArtifactLayout, BlockRow, ChunkRow, VolumeLayout};
 use serde_json::Value;
 
 use crate::support::{Finished, files, finish, node, rows, workspace};
@@ -86,6 +86,77 @@ fn a_paper_becomes_a_document() {
         bytes,
         "the same bytes"
     );
+}
+
+#[test]
+fn a_document_is_cut_into_chunks() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    read(&paper(), &out).exits(0);
+    let key = layout("pdf-paper").chunks();
+    let chunks: Vec<ChunkRow> = rows(&out, &key);
+    let title = "Slow drift of harbour sediments under mixed tidal forcing";
+    assert!(chunks[0].text.starts_with(title), "{}", chunks[0].text);
+    for (chunk, number) in chunks.iter().zip(0..) {
+        assert_eq!(chunk.chunk, number);
+        assert_eq!(chunk.image_name, format!("page_{}", chunk.page));
+        assert_eq!(chunk.pages.first(), Some(&chunk.page));
+        assert!((1..=256).contains(&chunk.tokens), "{}", chunk.tokens);
+        assert_eq!(chunk.headings[0], title);
+        assert!(
+            !chunk.text.contains("Journal of Small Measurements, vol. 16"),
+            "{}",
+            chunk.text
+        );
+    }
+    assert!(
+        chunks
+            .iter()
+            .any(|chunk| chunk.headings == [title, "2 Data and methods"])
+    );
+    let tables: Vec<&ChunkRow> = chunks
+        .iter()
+        .filter(|chunk| chunk.kind == ChunkKind::Table)
+        .collect();
+    assert!(
+        tables.iter().all(|chunk| chunk.text.contains("slope")),
+        "{tables:?}"
+    );
+    assert!(
+        tables.iter().any(|chunk| chunk.text.contains("Tsuen Wan | ")),
+        "{tables:?}"
+    );
+
+    let bytes = std::fs::read(out.join(key.as_str())).unwrap();
+    let mut shorter = node([
+        "ocr",
+        "--pipeline",
+        "documents",
+        "--config",
+        "chunk_max_tokens=96",
+        "--out",
+    ]);
+    shorter.arg(&out).arg(paper());
+    finish(shorter).exits(0);
+    let cut: Vec<ChunkRow> = rows(&out, &key);
+    assert!(cut.len() > chunks.len() && cut.iter().all(|chunk| chunk.tokens <= 96));
+    read(&paper(), &out).exits(0);
+    assert_eq!(
+        std::fs::read(out.join(key.as_str())).unwrap(),
+        bytes,
+        "the same bytes"
+    );
+
+    let to = folder.path().join("to");
+    export(&out, "chunks", &to).exits(0);
+    let lines = std::fs::read_to_string(to.join("chunks/pdf-paper.jsonl")).unwrap();
+    let records: Vec<Value> = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(records.len(), chunks.len());
+    assert_eq!(records[0]["text"], chunks[0].text);
+    assert_eq!(records[0]["boxes"][0]["page"], 1);
 }
 
 #[test]

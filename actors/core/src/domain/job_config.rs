@@ -76,6 +76,12 @@ pub struct JobConfig {
     pub read_pages: ReadPages,
     /// Pages whose own text seems good and is compared with their picture.
     pub verify: Verify,
+    /// Longest chunk of a document, in tokens of the model that embeds it.
+    pub chunk_max_tokens: usize,
+    /// Tokens below which a chunk goes on under the next heading.
+    pub chunk_min_tokens: usize,
+    /// Tokens that a chunk repeats from the end of the one before at most; 0 is none.
+    pub chunk_overlap: usize,
     /// Models that stages are to be run with; nodes that have not loaded one are given nothing of the job at its stage.
     pub models: NamedModels,
 
@@ -143,6 +149,9 @@ impl Default for JobConfig {
             min_confidence: 0.4,
             read_pages: ReadPages::Broken,
             verify: Verify::Sample,
+            chunk_max_tokens: 256,
+            chunk_min_tokens: 48,
+            chunk_overlap: 32,
             models: NamedModels::default(),
             on_item_error: OnItemError::Skip,
             max_item_error_rate: 1.0,
@@ -316,7 +325,7 @@ impl JobConfig {
     /// [`ConfigError::Unfit`] for the first key that is not.
     pub fn validated(self) -> Result<Self, ConfigError> {
         let seconds = "a number of seconds, 0 or more";
-        let checks: [(&'static str, bool, &'static str, String); 12] = [
+        let checks: [(&'static str, bool, &'static str, String); 15] = [
             (
                 "k_factor",
                 (0.1..=10.0).contains(&self.k_factor),
@@ -340,6 +349,24 @@ impl JobConfig {
                 (0.0..=1.0).contains(&self.min_confidence),
                 "0 to 1",
                 self.min_confidence.to_string(),
+            ),
+            (
+                "chunk_max_tokens",
+                (16..=8192).contains(&self.chunk_max_tokens),
+                "16 to 8192",
+                self.chunk_max_tokens.to_string(),
+            ),
+            (
+                "chunk_min_tokens",
+                self.chunk_min_tokens <= self.chunk_max_tokens / 2,
+                "half of chunk_max_tokens at most",
+                self.chunk_min_tokens.to_string(),
+            ),
+            (
+                "chunk_overlap",
+                self.chunk_overlap <= self.chunk_max_tokens / 2,
+                "half of chunk_max_tokens at most",
+                self.chunk_overlap.to_string(),
             ),
             (
                 "max_item_error_rate",

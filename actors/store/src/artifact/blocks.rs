@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, BooleanArray, ListArray, StringArray, StructArray};
+use arrow_array::{Array, ArrayRef, BooleanArray, ListArray, StructArray};
 use arrow_schema::{ArrowError, DataType, Field, Fields};
-use parkhang_documents::{Cell, Role};
+use parkhang_documents::{Block, Cell, Role, Table, TableError};
 
-use super::columns::{ColumnError, ColumnValue, downcast, refuse_nulls};
+use super::columns::{ColumnError, ColumnValue, downcast, named_column, refuse_nulls};
 use super::nested::{list, list_of};
 use super::row::artifact_row;
 
@@ -35,29 +35,26 @@ artifact_row! {
     }
 }
 
-impl ColumnValue for Role {
-    fn data_type() -> DataType {
-        DataType::Utf8
-    }
-
-    fn to_array<'a>(values: impl Iterator<Item = &'a Self>) -> Result<ArrayRef, ArrowError> {
-        Ok(Arc::new(StringArray::from_iter_values(
-            values.map(|role| role.as_str()),
-        )))
-    }
-
-    fn from_array(column: &str, array: &dyn Array) -> Result<Vec<Self>, ColumnError> {
-        let names = String::from_array(column, array)?;
-        let role = |(row, name): (usize, String)| {
-            Self::of(&name).ok_or_else(|| ColumnError::Malformed {
-                column: column.to_owned(),
-                row,
-                reason: format!("{name:?} is no role of a block"),
-            })
-        };
-        names.into_iter().enumerate().map(role).collect()
+impl BlockRow {
+    /// The block of the row, without the places of its words.
+    ///
+    /// # Errors
+    ///
+    /// [`TableError`] for cells that are no table.
+    pub fn into_block(self) -> Result<Block, TableError> {
+        let table = (!self.cells.is_empty()).then(|| Table::new(self.cells));
+        Ok(Block {
+            role: self.role,
+            bounds: [self.bbox_x0, self.bbox_y0, self.bbox_x1, self.bbox_y1],
+            lines: self.text.lines().map(str::to_owned).collect(),
+            words: Vec::new(),
+            size: self.size,
+            table: table.transpose()?,
+        })
     }
 }
+
+named_column!(Role, "role of a block");
 
 /// Names of the whole numbers of a cell.
 const NUMBERS: [&str; 4] = ["row", "column", "row_span", "column_span"];

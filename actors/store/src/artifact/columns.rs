@@ -77,6 +77,44 @@ pub trait ColumnValue: Sized {
     fn from_array(column: &str, array: &dyn Array) -> Result<Vec<Self>, ColumnError>;
 }
 
+/// Implements [`ColumnValue`] for a type of a few named values, `ALL`, which stand in the column under the names that `as_str` gives.
+macro_rules! named_column {
+    ($type:ty, $what:literal) => {
+        impl $crate::artifact::ColumnValue for $type {
+            fn data_type() -> arrow_schema::DataType {
+                arrow_schema::DataType::Utf8
+            }
+
+            fn to_array<'a>(
+                values: impl Iterator<Item = &'a Self>,
+            ) -> Result<arrow_array::ArrayRef, arrow_schema::ArrowError> {
+                let names = values.map(|value| value.as_str());
+                Ok(std::sync::Arc::new(
+                    arrow_array::StringArray::from_iter_values(names),
+                ))
+            }
+
+            fn from_array(
+                column: &str,
+                array: &dyn arrow_array::Array,
+            ) -> Result<Vec<Self>, $crate::artifact::ColumnError> {
+                let names = String::from_array(column, array)?;
+                let value = |(row, name): (usize, String)| {
+                    let known = Self::ALL.into_iter().find(|value| value.as_str() == name);
+                    known.ok_or_else(|| $crate::artifact::ColumnError::Malformed {
+                        column: column.to_owned(),
+                        row,
+                        reason: format!("{name:?} is no {}", $what),
+                    })
+                };
+                names.into_iter().enumerate().map(value).collect()
+            }
+        }
+    };
+}
+
+pub(super) use named_column;
+
 pub(super) fn field<T: ColumnValue>(name: &str) -> Field {
     Field::new(name, T::data_type(), T::NULLABLE)
 }
@@ -155,6 +193,23 @@ impl ColumnValue for String {
     fn from_array(column: &str, array: &dyn Array) -> Result<Vec<Self>, ColumnError> {
         let array: &StringArray = downcast(column, DataType::Utf8, array)?;
         Ok(array.iter().flatten().map(str::to_owned).collect())
+    }
+}
+
+impl ColumnValue for Option<String> {
+    const NULLABLE: bool = true;
+
+    fn data_type() -> DataType {
+        DataType::Utf8
+    }
+
+    fn to_array<'a>(values: impl Iterator<Item = &'a Self>) -> Result<ArrayRef, ArrowError> {
+        Ok(Arc::new(StringArray::from_iter(values)))
+    }
+
+    fn from_array(column: &str, array: &dyn Array) -> Result<Vec<Self>, ColumnError> {
+        let array: &StringArray = downcast(column, DataType::Utf8, array)?;
+        Ok(array.iter().map(|value| value.map(str::to_owned)).collect())
     }
 }
 

@@ -1,9 +1,4 @@
-use std::sync::Arc;
-
-use arrow_array::{Array, ArrayRef, StringArray};
-use arrow_schema::{ArrowError, DataType};
-
-use super::columns::{ColumnError, ColumnValue};
+use super::columns::named_column;
 use super::row::artifact_row;
 use super::{ArtifactError, VolumeLayout, read_table};
 use crate::storage::{ArtifactStore, StorageError};
@@ -44,27 +39,4 @@ pub async fn failed_pages(
     Ok(failed)
 }
 
-impl ColumnValue for ErrorCategory {
-    fn data_type() -> DataType {
-        DataType::Utf8
-    }
-
-    fn to_array<'a>(values: impl Iterator<Item = &'a Self>) -> Result<ArrayRef, ArrowError> {
-        Ok(Arc::new(StringArray::from_iter_values(
-            values.map(|category| category.as_str()),
-        )))
-    }
-
-    fn from_array(column: &str, array: &dyn Array) -> Result<Vec<Self>, ColumnError> {
-        let names = String::from_array(column, array)?;
-        let category = |(row, name): (usize, String)| {
-            let found = Self::ALL.into_iter().find(|category| category.as_str() == name);
-            found.ok_or_else(|| ColumnError::Malformed {
-                column: column.to_owned(),
-                row,
-                reason: format!("{name:?} is no error category"),
-            })
-        };
-        names.into_iter().enumerate().map(category).collect()
-    }
-}
+named_column!(ErrorCategory, "error category");

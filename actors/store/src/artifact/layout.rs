@@ -17,6 +17,7 @@ const CLEAN: &str = "clean";
 const PAGE_TEXT: &str = "page_text";
 const PAGE_OCR: &str = "page_ocr";
 const DOCTAGS: &str = "doctags";
+const CHUNK: &str = "chunk";
 
 /// The artifact keys of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -172,6 +173,10 @@ impl VolumeLayout {
         below(&self.root, &format!("{DOCTAGS}/blocks.parquet"))
     }
 
+    pub fn chunks(&self) -> ArtifactKey {
+        below(&self.root, &format!("{CHUNK}/chunks.parquet"))
+    }
+
     /// Everything that a stage writes for the volume.
     pub fn stage_folder(&self, stage: &StageName) -> ArtifactKey {
         below(&self.root, stage.as_str())
@@ -246,6 +251,7 @@ mod tests {
             volume.page_text(),
             volume.words(),
             volume.blocks(),
+            volume.chunks(),
             volume.table(&ocr, "ocr_results"),
             volume.errors(&ocr),
             volume.manifest(&ocr),
@@ -264,6 +270,7 @@ mod tests {
             "page_text/page_text.parquet",
             "page_ocr/words.parquet",
             "doctags/blocks.parquet",
+            "chunk/chunks.parquet",
             "ocr/ocr_results.parquet",
             "ocr/errors.parquet",
             "ocr/manifest.jsonl",

@@ -14,6 +14,7 @@
 mod answers;
 mod archive;
 mod blocks;
+mod chunks;
 mod columns;
 mod error;
 mod errors;
@@ -41,6 +42,7 @@ mod writer;
 pub use answers::KeptAnswer;
 pub use archive::{ArchiveError, ChatArchiveRow, VisionArchiveRow, chat_archive, vision_archive};
 pub use blocks::BlockRow;
+pub use chunks::{ChunkBox, ChunkRow};
 pub use columns::{ColumnError, ColumnValue, Columns};
 pub use error::{ArtifactError, InvalidImageName};
 pub use errors::{ErrorRow, failed_pages};

@@ -67,6 +67,36 @@ fn read_points<T: ArrowPrimitiveType, const N: usize>(
     Ok(whole.to_vec())
 }
 
+/// Implements [`ColumnValue`] for lists of a plain type.
+macro_rules! list_column {
+    ($($type:ty),+) => {$(
+        impl ColumnValue for Vec<$type> {
+            fn data_type() -> DataType {
+                list_of(<$type>::data_type())
+            }
+
+            fn to_array<'a>(values: impl Iterator<Item = &'a Self>) -> Result<ArrayRef, ArrowError> {
+                let lists: Vec<&Self> = values.collect();
+                let values = <$type>::to_array(lists.iter().flat_map(|list| list.iter()))?;
+                Ok(Arc::new(list(lists.iter().map(|list| list.len()), values, None)?))
+            }
+
+            fn from_array(column: &str, array: &dyn Array) -> Result<Vec<Self>, ColumnError> {
+                let lists: &ListArray = downcast(column, Self::data_type(), array)?;
+                refuse_nulls(column, lists)?;
+                let list = |row| {
+                    let values = lists.value(row);
+                    refuse_nulls(column, &values)?;
+                    <$type>::from_array(column, &values)
+                };
+                (0..lists.len()).map(list).collect()
+            }
+        }
+    )+};
+}
+
+list_column!(String, i32);
+
 impl ColumnValue for Contour {
     fn data_type() -> DataType {
         list_of(list_of(DataType::Int32))

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, ListArray, StringArray, StructArray};
+use arrow_array::{Array, ArrayRef, ListArray, StructArray};
 use arrow_schema::{ArrowError, DataType, Field, Fields};
 use parkhang_pdf::VerdictKind;
 
-use super::columns::{ColumnError, ColumnValue, downcast, refuse_nulls};
+use super::columns::{ColumnError, ColumnValue, downcast, named_column, refuse_nulls};
 use super::nested::{list, list_of};
 use super::row::artifact_row;
 
@@ -82,30 +82,7 @@ impl From<VerdictKind> for TextVerdict {
     }
 }
 
-impl ColumnValue for TextVerdict {
-    fn data_type() -> DataType {
-        DataType::Utf8
-    }
-
-    fn to_array<'a>(values: impl Iterator<Item = &'a Self>) -> Result<ArrayRef, ArrowError> {
-        Ok(Arc::new(StringArray::from_iter_values(
-            values.map(|verdict| verdict.as_str()),
-        )))
-    }
-
-    fn from_array(column: &str, array: &dyn Array) -> Result<Vec<Self>, ColumnError> {
-        let names = String::from_array(column, array)?;
-        let verdict = |(row, name): (usize, String)| {
-            let known = Self::ALL.into_iter().find(|verdict| verdict.as_str() == name);
-            known.ok_or_else(|| ColumnError::Malformed {
-                column: column.to_owned(),
-                row,
-                reason: format!("{name:?} is no verdict on a text"),
-            })
-        };
-        names.into_iter().enumerate().map(verdict).collect()
-    }
-}
+named_column!(TextVerdict, "verdict on a text");
 
 /// Word of a page's own text, with its box.
 #[derive(Debug, Clone, PartialEq)]

@@ -17,7 +17,7 @@ use super::provenance::tests::sample;
 use super::*;
 use crate::storage::{ArtifactKey, MemoryArtifacts};
 use parkhang_core::domain::{ErrorCategory, TextEncoding};
-use parkhang_documents::{Cell, Role};
+use parkhang_documents::{Cell, ChunkKind, Role};
 
 fn key() -> ArtifactKey {
     ArtifactKey::new("jobs/J1/table.parquet").unwrap()
@@ -165,6 +165,21 @@ prop_compose! {
     }
 }
 
+prop_compose! {
+    fn chunk_row()(
+        text in ".{0,9}", (page_index, page, chunk, tokens) in any::<(i32, i32, i32, i32)>(), lang in prop::option::of("[a-z]{2}"),
+        kind in prop::sample::select(&ChunkKind::ALL[..]), headings in prop::collection::vec(".{0,5}", 0..3),
+        boxes in prop::collection::vec((any::<i32>(), bounds()), 0..4),
+    ) -> ChunkRow {
+        ChunkRow {
+            image_name: "page_1".to_owned(),
+            page_index, page, chunk, text, tokens, lang, kind, headings,
+            pages: boxes.iter().map(|(page, _)| *page).collect(),
+            boxes: boxes.into_iter().map(|(page, bounds)| ChunkBox { page, bounds }).collect(),
+        }
+    }
+}
+
 macro_rules! round_trips {
     ($($test:ident: $row:ident of $strategy:ident;)+) => {$(
         proptest! {
@@ -187,6 +202,7 @@ round_trips! {
     page_text_round_trips: PageTextRow of page_text_row;
     words_round_trip: WordRow of word_row;
     blocks_round_trip: BlockRow of block_row;
+    chunks_round_trip: ChunkRow of chunk_row;
     errors_round_trip: ErrorRow of error_row;
 }
 

@@ -1,11 +1,6 @@
 //! Table of words with their boxes.
 
-use std::sync::Arc;
-
-use arrow_array::{Array, ArrayRef, StringArray};
-use arrow_schema::{ArrowError, DataType};
-
-use super::columns::{ColumnError, ColumnValue};
+use super::columns::named_column;
 use super::row::artifact_row;
 
 artifact_row! {
@@ -56,27 +51,4 @@ impl WordSource {
     }
 }
 
-impl ColumnValue for WordSource {
-    fn data_type() -> DataType {
-        DataType::Utf8
-    }
-
-    fn to_array<'a>(values: impl Iterator<Item = &'a Self>) -> Result<ArrayRef, ArrowError> {
-        Ok(Arc::new(StringArray::from_iter_values(
-            values.map(|source| source.as_str()),
-        )))
-    }
-
-    fn from_array(column: &str, array: &dyn Array) -> Result<Vec<Self>, ColumnError> {
-        let names = String::from_array(column, array)?;
-        let source = |(row, name): (usize, String)| {
-            let known = Self::ALL.into_iter().find(|source| source.as_str() == name);
-            known.ok_or_else(|| ColumnError::Malformed {
-                column: column.to_owned(),
-                row,
-                reason: format!("{name:?} is no source of words"),
-            })
-        };
-        names.into_iter().enumerate().map(source).collect()
-    }
-}
+named_column!(WordSource, "source of words");
