@@ -18,6 +18,7 @@ const PAGE_TEXT: &str = "page_text";
 const PAGE_OCR: &str = "page_ocr";
 const DOCTAGS: &str = "doctags";
 const CHUNK: &str = "chunk";
+const EMBED: &str = "embed";
 
 /// The artifact keys of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -175,6 +176,10 @@ impl VolumeLayout {
 
     pub fn chunks(&self) -> ArtifactKey {
         below(&self.root, &format!("{CHUNK}/chunks.parquet"))
+    }
+
+    pub fn vectors(&self) -> ArtifactKey {
+        below(&self.root, &format!("{EMBED}/vectors.parquet"))
     }
 
     /// Everything that a stage writes for the volume.
