@@ -16,10 +16,10 @@ use crate::networks;
 
 #[derive(Debug, Subcommand)]
 pub enum ModelsCommand {
-    /// Install the models that read print from FILE, an archive (tar.gz) or a folder, for the pipeline page_ocr.
+    /// Install models from FILE, an archive (tar.gz) or a folder: those that read print, those that embed texts, or both.
     ///
-    /// FILE holds the folders orientation, detector and recognizer, at its top or in a folder. Every model is opened before any is put
-    /// in place; models that are there already are replaced. Nodes load them when they start the next time.
+    /// FILE holds the folders orientation, detector and recognizer, or dense and sparse, at its top or in folders. Every model is opened
+    /// before any is put in place; models that are there already are replaced. Nodes load them when they start the next time.
     Install(InstallArgs),
 }
 
@@ -28,7 +28,7 @@ pub struct InstallArgs {
     /// Archive or folder with the models.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Folder to install them in, as its folder print; by default the one beside the program, where nodes look.
+    /// Folder to install them in, as its folders print and embeddings; by default the one beside the program, where nodes look.
     #[arg(long, env = "PARKHANG_MODELS__DIR", value_name = "DIR")]
     pub models_dir: Option<PathBuf>,
 }
@@ -44,7 +44,8 @@ pub fn run(command: ModelsCommand) -> Result<ExitCode> {
         Some(folder) => folder,
         None => networks::folder_beside_program()?,
     };
-    let installed = install::install(&arguments.file, &folder)?;
-    println!("{} (sha256:{})", installed.place.display(), installed.sha256);
+    for installed in install::install(&arguments.file, &folder)? {
+        println!("{} (sha256:{})", installed.place.display(), installed.sha256);
+    }
     Ok(ExitCode::SUCCESS)
 }

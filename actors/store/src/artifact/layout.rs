@@ -19,6 +19,7 @@ const PAGE_OCR: &str = "page_ocr";
 const DOCTAGS: &str = "doctags";
 const INDEX: &str = "index";
 const CHUNK: &str = "chunk";
+const EMBED: &str = "embed";
 
 /// The artifact keys of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -181,6 +182,10 @@ impl VolumeLayout {
     /// Index of the volume's text, for search.
     pub fn search_index(&self) -> ArtifactKey {
         below(&self.root, &format!("{INDEX}/text.index"))
+    }
+
+    pub fn vectors(&self) -> ArtifactKey {
+        below(&self.root, &format!("{EMBED}/vectors.parquet"))
     }
 
     /// Everything that a stage writes for the volume.

@@ -63,6 +63,7 @@ fn plain<M: FeatureMap>(size: MapSize, seed: usize) -> Vec<M> {
         map.enlarge(rows, columns),
         map.doubled(),
         map.clone().cropped(rows, columns),
+        map.channels(channels / 2..channels),
         map.clone().cropped(rows - 1, columns - 1),
         map.clone().rows_as_channels(),
         map.clone().add(&map).relu(),
@@ -252,6 +253,19 @@ proptest! {
             prop_assert_eq!(host, device);
             prop_assert!((host_share - device_share).abs() < 1e-5);
         }
+    }
+
+    #[test]
+    fn both_forms_see_the_columns_of_a_sequence_alike(
+        channels in 1_usize..5, columns in 1_usize..40, before in 0_usize..4, after in 0_usize..4, seed in 0_usize..99,
+    ) {
+        let size = MapSize { channels, rows: 1, columns };
+        let kept: Vec<bool> = (0..columns).map(|column| (column + seed) % 3 > 0).collect();
+        assert_equal(
+            vec![map::<HostMap>(size, seed).windows(before, before + 1 + after), map::<HostMap>(size, seed).masked(&kept)],
+            vec![map::<DeviceMap>(size, seed).windows(before, before + 1 + after), map::<DeviceMap>(size, seed).masked(&kept)],
+        );
+        prop_assert_eq!(map::<HostMap>(size, seed).peaks().unwrap(), map::<DeviceMap>(size, seed).peaks().unwrap());
     }
 
     #[test]
