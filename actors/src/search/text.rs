@@ -7,7 +7,7 @@ use parkhang_documents::{Role, language};
 use parkhang_models::recognition::ewts;
 use parkhang_search::{PageText, VolumeText};
 use parkhang_store::artifact::{
-    ArtifactError, BlockRow, LineDetectionRow, OcrResultRow, PageTextRow, VolumeLayout, WordRow,
+    ArtifactError, BlockRow, LineDetectionRow, OcrResultRow, PageTextRow, VolumeLayout, WordRow, blocks_key,
     failed_pages, line_text, read_table, texts_key,
 };
 use parkhang_store::storage::ArtifactStore;
@@ -39,8 +39,8 @@ pub async fn volume_text(
             ..PageText::default()
         });
     }
-    if store.head(&layout.blocks()).await?.is_some() {
-        for block in read_table::<BlockRow>(store, &layout.blocks()).await?.rows {
+    if let Some(blocks) = blocks_key(store, layout).await? {
+        for block in read_table::<BlockRow>(store, &blocks).await?.rows {
             let is_heading = matches!(block.role, Role::Title | Role::Heading);
             if let Some(page) = pages.get_mut(&block.page_index).filter(|_| is_heading) {
                 page.headings.push(block.text);
