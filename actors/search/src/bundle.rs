@@ -9,6 +9,7 @@ use tantivy::index::SegmentId;
 use tantivy::{Index, IndexMeta, TantivyError};
 
 use crate::error::SearchError;
+use crate::vectors::{self, Vectors};
 
 /// Version of the form of bundles and of the index in them. One of another version is made anew from the tables of its volume.
 pub(crate) const FORMAT: u32 = 1;
@@ -29,12 +30,17 @@ struct Header {
     files: Vec<(String, usize)>,
 }
 
-/// Packs an index of one segment; `directory` is the one that it was written to.
+/// Packs an index of one segment, and the vectors of its chunks; `directory` is the one that it was written to.
 ///
 /// # Errors
 ///
 /// If the index cannot be read.
-pub(crate) fn pack(index: &Index, directory: &RamDirectory, volume: &str) -> Result<Vec<u8>, SearchError> {
+pub(crate) fn pack(
+    index: &Index,
+    directory: &RamDirectory,
+    volume: &str,
+    vectors: Vec<u8>,
+) -> Result<Vec<u8>, SearchError> {
     let metas = index.load_metas()?;
     let id = SegmentId::from_uuid_string(SEGMENT).map_err(|_| damaged(volume, "the name of its segment"))?;
     let mut files: Vec<(String, Vec<u8>)> = Vec::new();
@@ -54,6 +60,7 @@ pub(crate) fn pack(index: &Index, directory: &RamDirectory, volume: &str) -> Res
     let meta = IndexMeta { segments, ..metas };
     let meta = serde_json::to_vec(&meta).map_err(|_| damaged(volume, "its description"))?;
     files.push((META.to_owned(), meta));
+    files.push((vectors::FILE.to_owned(), vectors));
     let names = files
         .iter()
         .map(|(name, bytes)| (name.clone(), bytes.len()))
@@ -76,7 +83,7 @@ pub(crate) fn pack(index: &Index, directory: &RamDirectory, volume: &str) -> Res
 /// # Errors
 ///
 /// [`SearchError::DamagedBundle`] if it is of another volume or version, cut off, or its checksums are wrong.
-pub(crate) fn unpack(packed: &[u8], volume: &str) -> Result<Index, SearchError> {
+pub(crate) fn unpack(packed: &[u8], volume: &str) -> Result<(Index, Option<Vectors>), SearchError> {
     let damaged = |reason| damaged(volume, reason);
     let end = packed
         .iter()
@@ -105,7 +112,8 @@ pub(crate) fn unpack(packed: &[u8], volume: &str) -> Result<Index, SearchError> 
             .map_err(|_| damaged("it does not fit into memory"))?;
         rest = after;
     }
-    Ok(Index::open(directory)?)
+    let vectors = Vectors::open(&directory);
+    Ok((Index::open(directory)?, vectors))
 }
 
 fn digest(bytes: &[u8]) -> String {
@@ -133,6 +141,7 @@ mod tests {
         let text = VolumeText {
             volume: "W1-I1".to_owned(),
             pages: vec![page],
+            chunks: Vec::new(),
         };
         index_volume(&text).unwrap()
     }
@@ -141,7 +150,13 @@ mod tests {
     fn the_same_text_gives_the_same_bytes() {
         assert_eq!(packed(), packed());
         assert_eq!(
-            unpack(&packed(), "W1-I1").unwrap().load_metas().unwrap().segments[0].max_doc(),
+            unpack(&packed(), "W1-I1")
+                .unwrap()
+                .0
+                .load_metas()
+                .unwrap()
+                .segments[0]
+                .max_doc(),
             1
         );
     }

@@ -1,5 +1,5 @@
 //! The decision which parts of an index become one. Parts are merged in tiers, as a log-structured store does it (O'Neil et al., 1996):
-//! each page is copied once a tier, and a search has few parts to look into.
+//! each document is copied once a tier, and a search has few parts to look into.
 
 /// Parts of one tier that are merged when there are so many, and the factor from one tier to the next.
 const FAN: u64 = 8;
@@ -10,20 +10,20 @@ const SMALLEST: u64 = 1_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PartSize {
     /// Pages in it, replaced ones included.
-    pub pages: u64,
+    pub documents: u64,
     /// Pages of volumes that were replaced since.
     pub replaced: u64,
 }
 
 impl PartSize {
     fn tier(self) -> u32 {
-        (self.pages.max(SMALLEST) / SMALLEST).ilog(FAN)
+        (self.documents.max(SMALLEST) / SMALLEST).ilog(FAN)
     }
 }
 
 /// Indices of the parts to make one of next; `None` if the parts may stay as they are.
 pub(crate) fn choose(parts: &[PartSize]) -> Option<Vec<usize>> {
-    let mostly_replaced = parts.iter().position(|part| part.replaced * 2 > part.pages);
+    let mostly_replaced = parts.iter().position(|part| part.replaced * 2 > part.documents);
     if let Some(part) = mostly_replaced {
         return Some(vec![part]);
     }
@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn a_part_of_which_most_was_replaced_is_written_again() {
-        let part = |pages, replaced| PartSize { pages, replaced };
+        let part = |documents, replaced| PartSize { documents, replaced };
         assert_eq!(choose(&[part(100, 0), part(100, 51)]), Some(vec![1]));
         assert_eq!(choose(&[part(100, 50), part(100, 0)]), None);
         assert_eq!(choose(&[part(10, 0); 8]), Some((0..8).collect()));
@@ -60,21 +60,21 @@ mod tests {
         fn parts_stay_few_and_pages_are_seldom_copied(sizes in prop::collection::vec(1_u64..5_000, 1..300)) {
             let mut parts: Vec<PartSize> = Vec::new();
             let (mut added, mut copied) = (0, 0);
-            for pages in sizes {
-                parts.push(PartSize { pages, replaced: 0 });
-                added += pages;
+            for documents in sizes {
+                parts.push(PartSize { documents, replaced: 0 });
+                added += documents;
                 while let Some(chosen) = choose(&parts) {
                     prop_assert!(chosen.len() > 1);
-                    let pages = chosen.iter().map(|index| parts[*index].pages).sum();
-                    copied += pages;
+                    let documents = chosen.iter().map(|index| parts[*index].documents).sum();
+                    copied += documents;
                     let mut index = 0;
                     parts.retain(|_| { index += 1; !chosen.contains(&(index - 1)) });
-                    parts.push(PartSize { pages, replaced: 0 });
+                    parts.push(PartSize { documents, replaced: 0 });
                 }
             }
             let tiers = u64::from((added.max(SMALLEST) / SMALLEST).ilog(FAN)) + 1;
             prop_assert!(parts.len() as u64 <= tiers * (FAN - 1));
-            // A merge of small parts may stay in the first tier, so a page may be copied there more than once.
+            // A merge of small parts may stay in the first tier, so a document may be copied there more than once.
             prop_assert!(copied <= added * (tiers + 2), "{copied} of {added}");
         }
     }

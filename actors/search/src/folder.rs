@@ -15,6 +15,7 @@ use crate::compaction::{self, PartSize};
 use crate::error::SearchError;
 use crate::part::{self, Source};
 use crate::snapshot::Snapshot;
+use crate::vectors::Vectors;
 use crate::volume::Fields;
 
 const LIST: &str = "index.json";
@@ -42,10 +43,10 @@ pub(crate) struct PartList {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Part {
     number: u64,
-    pub pages: u64,
-    /// Volumes that count, with their versions and numbers of pages.
+    pub documents: u64,
+    /// Volumes that count, with their versions and numbers of documents.
     volumes: BTreeMap<String, (Version, u64)>,
-    /// Volumes that are in the part and do not count, with their numbers of pages.
+    /// Volumes that are in the part and do not count, with their numbers of documents.
     replaced: BTreeMap<String, u64>,
 }
 
@@ -60,7 +61,7 @@ impl Part {
 
     fn size(&self) -> PartSize {
         PartSize {
-            pages: self.pages,
+            documents: self.documents,
             replaced: self.replaced.values().sum(),
         }
     }
@@ -82,7 +83,8 @@ pub struct AddedVolume {
     volume: String,
     version: Version,
     index: Index,
-    pages: u64,
+    vectors: Option<Vectors>,
+    documents: u64,
     bytes: usize,
 }
 
@@ -93,12 +95,13 @@ impl AddedVolume {
     ///
     /// [`SearchError::DamagedBundle`] if they are not the index of this volume, or of another version of this program.
     pub fn open(volume: &str, version: &str, packed: &[u8]) -> Result<Self, SearchError> {
-        let index = bundle::unpack(packed, volume)?;
+        let (index, vectors) = bundle::unpack(packed, volume)?;
         Ok(Self {
             volume: volume.to_owned(),
             version: version.to_owned(),
-            pages: pages(&index)?,
+            documents: documents(&index)?,
             index,
+            vectors,
             bytes: packed.len(),
         })
     }
@@ -205,20 +208,21 @@ impl IndexWriter {
         let gone = removed.iter().chain(added.iter().map(|volume| &volume.volume));
         for volume in gone {
             for part in &mut self.list.parts {
-                if let Some((_, pages)) = part.volumes.remove(volume) {
-                    part.replaced.insert(volume.clone(), pages);
+                if let Some((_, documents)) = part.volumes.remove(volume) {
+                    part.replaced.insert(volume.clone(), documents);
                 }
             }
         }
         if !added.is_empty() {
             let volumes = added
                 .iter()
-                .map(|volume| (volume.volume.clone(), (volume.version.clone(), volume.pages)))
+                .map(|volume| (volume.volume.clone(), (volume.version.clone(), volume.documents)))
                 .collect();
             let sources: Vec<Source> = added
                 .into_iter()
                 .map(|volume| Source {
                     index: volume.index,
+                    vectors: volume.vectors,
                     replaced: BTreeSet::new(),
                 })
                 .collect();
@@ -243,13 +247,10 @@ impl IndexWriter {
             .filter_map(|index| self.list.parts.get(*index))
             .cloned()
             .collect();
-        let open = |part: &Part| -> Result<Source, SearchError> {
-            Ok(Source {
-                index: Index::open_in_dir(part.folder(&self.path))?,
-                replaced: part.replaced(),
-            })
-        };
-        let sources: Vec<Source> = parts.iter().map(open).collect::<Result<_, _>>()?;
+        let sources: Vec<Source> = parts
+            .iter()
+            .map(|part| Source::open(&part.folder(&self.path), part.replaced()))
+            .collect::<Result<_, _>>()?;
         let volumes: BTreeMap<_, _> = parts.iter().flat_map(|part| part.volumes.clone()).collect();
         let merged = if volumes.is_empty() {
             None
@@ -271,14 +272,14 @@ impl IndexWriter {
     ) -> Result<Part, SearchError> {
         let mut part = Part {
             number: self.list.next,
-            pages: 0,
+            documents: 0,
             volumes,
             replaced: BTreeMap::new(),
         };
         self.list.next += 1;
         let folder = part.folder(&self.path);
         fs::create_dir_all(&folder).map_err(SearchError::io(&folder))?;
-        part.pages = part::write(sources, &self.fields, &folder)?;
+        part.documents = part::write(sources, &self.fields, &folder)?;
         Ok(part)
     }
 
@@ -315,7 +316,7 @@ impl IndexWriter {
     }
 }
 
-fn pages(index: &Index) -> Result<u64, SearchError> {
+fn documents(index: &Index) -> Result<u64, SearchError> {
     Ok(index
         .load_metas()?
         .segments

@@ -16,13 +16,14 @@ mod query;
 mod search;
 mod snapshot;
 mod token;
+mod vectors;
 mod volume;
 
 pub use error::SearchError;
 pub use folder::{AddedVolume, IndexFolder, IndexWriter, Version};
 pub use highlight::HitLine;
 pub use query::{Clause, Filter, FilterField, Freedom, Occur, Query, TextField, parse};
-pub use search::{Found, Hit, Request, search};
+pub use search::{Found, Hit, QueryVectors, Request, search};
 pub use snapshot::Snapshot;
 pub use token::{Script, Token, line_tokens, query_tokens, tokens};
-pub use volume::{PageText, VolumeText, index_volume};
+pub use volume::{ChunkText, PageText, VolumeText, index_volume};

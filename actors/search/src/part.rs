@@ -1,26 +1,45 @@
 //! Part of an index: a folder that is written once and never changed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 
 use tantivy::collector::DocSetCollector;
-use tantivy::directory::{MmapDirectory, OwnedBytes};
+use tantivy::directory::{Directory, MmapDirectory, OwnedBytes};
 use tantivy::fastfield::{AliveBitSet, write_alive_bitset};
 use tantivy::indexer::merge_filtered_segments;
-use tantivy::query::TermSetQuery;
-use tantivy::{BitSet, Index, ReloadPolicy, Searcher, Term};
+use tantivy::query::{TermQuery, TermSetQuery};
+use tantivy::schema::IndexRecordOption;
+use tantivy::{BitSet, DocAddress, Index, ReloadPolicy, Searcher, Term};
 
 use crate::error::SearchError;
-use crate::volume::Fields;
+use crate::vectors::{self, Vectors};
+use crate::volume::{CHUNK, Fields};
 
 /// Index with those of its volumes that do not count, as they were replaced since.
 #[derive(Debug)]
 pub(crate) struct Source {
     pub index: Index,
+    pub vectors: Option<Vectors>,
     pub replaced: BTreeSet<String>,
 }
 
-/// Writes one part of several indexes into an empty folder, without what was replaced. Returns the number of its pages.
+impl Source {
+    /// Opens a part.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read.
+    pub(crate) fn open(folder: &Path, replaced: BTreeSet<String>) -> Result<Self, SearchError> {
+        let directory = MmapDirectory::open(folder).map_err(tantivy::TantivyError::from)?;
+        Ok(Self {
+            vectors: Vectors::open(&directory),
+            index: Index::open(directory)?,
+            replaced,
+        })
+    }
+}
+
+/// Writes one part of several indexes into an empty folder, without what was replaced. Returns the number of its documents.
 ///
 /// # Errors
 ///
@@ -28,15 +47,17 @@ pub(crate) struct Source {
 pub(crate) fn write(sources: &[Source], fields: &Fields, folder: &Path) -> Result<u64, SearchError> {
     let mut segments = Vec::new();
     let mut alive = Vec::new();
+    let mut vectors = Vec::new();
     for source in sources {
         let without = replaced(source, fields)?;
+        vectors.push(kept_vectors(source, &without, fields)?);
         for (ordinal, segment) in source.index.searchable_segments()?.into_iter().enumerate() {
-            let pages = segment.meta().max_doc();
-            let mut kept = BitSet::with_max_value_and_full(pages);
-            let of_segment = without.iter().filter(|(segment, _)| *segment as usize == ordinal);
-            of_segment.for_each(|(_, page)| kept.remove(*page));
+            let documents = segment.meta().max_doc();
+            let mut kept = BitSet::with_max_value_and_full(documents);
+            let of_segment = without.iter().filter(|at| at.segment_ord as usize == ordinal);
+            of_segment.for_each(|at| kept.remove(at.doc_id));
             alive.push(
-                (kept.len() < pages as usize)
+                (kept.len() < documents as usize)
                     .then(|| alive_bits(&kept))
                     .transpose()?,
             );
@@ -47,6 +68,10 @@ pub(crate) fn write(sources: &[Source], fields: &Fields, folder: &Path) -> Resul
         return Ok(0);
     };
     let directory = MmapDirectory::open(folder).map_err(tantivy::TantivyError::from)?;
+    let file = directory
+        .open_write(Path::new(vectors::FILE))
+        .map_err(tantivy::TantivyError::from)?;
+    vectors::merge(&vectors, file).map_err(SearchError::io(folder))?;
     let merged = merge_filtered_segments(&segments, first.index.settings().clone(), alive, directory)?;
     Ok(merged
         .load_metas()?
@@ -62,20 +87,49 @@ fn alive_bits(kept: &BitSet) -> Result<AliveBitSet, SearchError> {
     Ok(AliveBitSet::open(OwnedBytes::new(bytes)))
 }
 
-/// Pages of the volumes that were replaced, as segment and number.
-fn replaced(source: &Source, fields: &Fields) -> Result<Vec<(u32, u32)>, SearchError> {
-    if source.replaced.is_empty() {
-        return Ok(Vec::new());
-    }
-    let query = of_volumes(&source.replaced, fields);
-    let pages = searcher(&source.index)?.search(&query, &DocSetCollector)?;
-    Ok(pages
-        .into_iter()
-        .map(|page| (page.segment_ord, page.doc_id))
-        .collect())
+/// The vectors of a part's chunks, with the indices of those that were not replaced.
+fn kept_vectors(
+    source: &Source,
+    without: &HashSet<DocAddress>,
+    fields: &Fields,
+) -> Result<(Vectors, Vec<usize>), SearchError> {
+    let chunks = chunks(&searcher(&source.index)?, fields)?;
+    let kept = chunks
+        .iter()
+        .enumerate()
+        .filter(|(_, at)| !without.contains(at))
+        .map(|(index, _)| index);
+    let vectors = source
+        .vectors
+        .clone()
+        .filter(|vectors| vectors.len() == chunks.len());
+    Ok((
+        vectors.unwrap_or_else(|| Vectors::none(chunks.len())),
+        kept.collect(),
+    ))
 }
 
-/// Query for all pages of some volumes.
+/// The chunks of an index, in its order, which is that of their vectors.
+pub(crate) fn chunks(searcher: &Searcher, fields: &Fields) -> Result<Vec<DocAddress>, SearchError> {
+    let query = TermQuery::new(
+        Term::from_field_text(fields.kind, CHUNK),
+        IndexRecordOption::Basic,
+    );
+    let mut chunks: Vec<DocAddress> = searcher.search(&query, &DocSetCollector)?.into_iter().collect();
+    chunks.sort_unstable();
+    Ok(chunks)
+}
+
+/// Documents of the volumes that were replaced.
+fn replaced(source: &Source, fields: &Fields) -> Result<HashSet<DocAddress>, SearchError> {
+    if source.replaced.is_empty() {
+        return Ok(HashSet::new());
+    }
+    let query = of_volumes(&source.replaced, fields);
+    Ok(searcher(&source.index)?.search(&query, &DocSetCollector)?)
+}
+
+/// Query for all documents of some volumes.
 pub(crate) fn of_volumes(volumes: &BTreeSet<String>, fields: &Fields) -> TermSetQuery {
     TermSetQuery::new(
         volumes

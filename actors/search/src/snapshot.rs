@@ -2,15 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::Arc;
 
 use tantivy::query::FuzzyTermQuery;
-use tantivy::{Index, Searcher, Term};
+use tantivy::{DocAddress, Searcher, Term};
 
 use crate::error::SearchError;
 use crate::folder::PartList;
 use crate::fuzzy;
-use crate::part;
+use crate::part::{self, Source};
 use crate::query::Dictionary;
+use crate::vectors::Vectors;
 use crate::volume::Fields;
 
 /// Terms of one dictionary that are compared with a term at most. An automaton of distance 1 accepts far fewer of any language.
@@ -26,6 +28,9 @@ pub struct Snapshot {
 #[derive(Clone)]
 pub(crate) struct OpenPart {
     pub searcher: Searcher,
+    /// Chunks in it, in the order of their vectors.
+    pub chunks: Arc<[DocAddress]>,
+    pub vectors: Option<Vectors>,
     /// Volumes in it that do not count.
     pub replaced: BTreeSet<String>,
 }
@@ -33,17 +38,22 @@ pub(crate) struct OpenPart {
 impl std::fmt::Debug for OpenPart {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("OpenPart")
-            .field("pages", &self.searcher.num_docs())
+            .field("documents", &self.searcher.num_docs())
             .finish_non_exhaustive()
     }
 }
 
 impl Snapshot {
     pub(crate) fn open(index: &Path, list: &PartList) -> Result<Self, SearchError> {
+        let fields = Fields::new();
         let parts = list.parts.iter().map(|part| {
+            let source = Source::open(&part.folder(index), part.replaced())?;
+            let searcher = part::searcher(&source.index)?;
             Ok(OpenPart {
-                searcher: part::searcher(&Index::open_in_dir(part.folder(index))?)?,
-                replaced: part.replaced(),
+                chunks: part::chunks(&searcher, &fields)?.into(),
+                vectors: source.vectors,
+                replaced: source.replaced,
+                searcher,
             })
         });
         Ok(Self {
@@ -51,9 +61,15 @@ impl Snapshot {
         })
     }
 
-    /// Number of pages, replaced ones included.
-    pub fn pages(&self) -> u64 {
-        self.parts.iter().map(|part| part.searcher.num_docs()).sum()
+    /// True if there are dense vectors of this length to compare with.
+    pub fn has_vectors(&self, dimension: usize) -> bool {
+        let mut vectors = self.parts.iter().filter_map(|part| part.vectors.as_ref());
+        vectors.any(|vectors| vectors.dimension() == dimension && vectors.len() > 0)
+    }
+
+    /// True if there are chunks of documents.
+    pub fn has_chunks(&self) -> bool {
+        self.parts.iter().any(|part| !part.chunks.is_empty())
     }
 }
 

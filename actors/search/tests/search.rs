@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use parkhang_search::{
-    AddedVolume, Found, Freedom, IndexFolder, PageText, Request, SearchError, Snapshot, VolumeText,
-    index_volume, parse, search,
+    AddedVolume, ChunkText, Found, Freedom, IndexFolder, PageText, QueryVectors, Request, SearchError,
+    Snapshot, VolumeText, index_volume, parse, search,
 };
 use proptest::prelude::*;
 
@@ -30,6 +30,7 @@ fn volume(name: &str, version: &str, pages: &[&[&str]]) -> AddedVolume {
     let text = VolumeText {
         volume: name.to_owned(),
         pages: (1..).zip(pages).map(page).collect(),
+        chunks: Vec::new(),
     };
     AddedVolume::open(name, version, &index_volume(&text).unwrap()).unwrap()
 }
@@ -49,6 +50,8 @@ fn request(query: &str, freedom: Freedom) -> Request {
     Request {
         query: parse(query),
         freedom,
+        by_words: true,
+        vectors: None,
         offset: 0,
         limit: 10,
     }
@@ -133,6 +136,105 @@ fn wylie_is_read_as_tibetan() {
     assert_eq!(pages(&hits), ["W1-I1-1"]);
     assert_eq!(hits.hits[0].lines[0].marks.len(), 1);
     assert_eq!(find(&found, "man"), ["W1-I1-2"]);
+}
+
+/// Volume of one page for each chunk, with the direction of the meaning of each.
+fn embedded(name: &str, version: &str, chunks: &[(&str, [f32; 3], &[(u32, f32)])]) -> AddedVolume {
+    let page = |(number, (text, _, _)): (u32, &(&str, [f32; 3], &[(u32, f32)]))| PageText {
+        number,
+        name: format!("{name}-{number}"),
+        lines: vec![(*text).to_owned()],
+        ..PageText::default()
+    };
+    let chunk = |(page, (text, dense, terms)): (u32, &(&str, [f32; 3], &[(u32, f32)]))| ChunkText {
+        page,
+        language: "en".to_owned(),
+        text: (*text).to_owned(),
+        dense: dense.to_vec(),
+        terms: terms.to_vec(),
+    };
+    let text = VolumeText {
+        volume: name.to_owned(),
+        pages: (1..).zip(chunks).map(page).collect(),
+        chunks: (1..).zip(chunks).map(chunk).collect(),
+    };
+    AddedVolume::open(name, version, &index_volume(&text).unwrap()).unwrap()
+}
+
+fn by_meaning(
+    snapshot: &Snapshot,
+    query: &str,
+    dense: [f32; 3],
+    terms: &[(u32, f32)],
+    by_words: bool,
+) -> Found {
+    let vectors = QueryVectors {
+        dense: dense.to_vec(),
+        terms: terms.to_vec(),
+    };
+    let request = Request {
+        by_words,
+        vectors: Some(vectors),
+        ..request(query, FUZZY)
+    };
+    search(&[snapshot], &request).unwrap()
+}
+
+#[test]
+fn pages_are_found_by_the_meaning_of_their_chunks() {
+    let folder = tempfile::tempdir().unwrap();
+    let index = IndexFolder::new(folder.path().to_owned());
+    let mut writer = index.writer().unwrap();
+    let (near, far) = ([0.9, 0.1, 0.0], [0.0, 0.1, 0.9]);
+    writer
+        .update(
+            vec![embedded(
+                "W1-I1",
+                "1",
+                &[("lease", far, &[(7, 1.0)]), ("rent", near, &[])],
+            )],
+            &[],
+        )
+        .unwrap();
+    writer
+        .update(vec![volume("W2-I1", "1", &[&["rent as a word"]])], &[])
+        .unwrap();
+    writer
+        .update(vec![embedded("W3-I1", "1", &[("gone", near, &[])])], &[])
+        .unwrap();
+    writer
+        .update(vec![embedded("W3-I1", "2", &[("other", far, &[])])], &[])
+        .unwrap();
+    for _ in 0..2 {
+        let found = index.snapshot().unwrap();
+        assert!(found.has_vectors(3) && !found.has_vectors(4));
+        let hits = by_meaning(&found, "hire", [1.0, 0.0, 0.0], &[], false);
+        assert_eq!(pages(&hits), ["W1-I1-2"]);
+        assert_eq!(hits.hits[0].passage.as_deref(), Some("rent"));
+        assert_eq!(hits.hits[0].lines, []);
+        let hits = by_meaning(&found, "hire", [1.0, 0.0, 0.0], &[(7, 2.0)], false);
+        assert_eq!(pages(&hits), ["W1-I1-1", "W1-I1-2"], "by its terms, too");
+        let hits = by_meaning(&found, "rent", [1.0, 0.0, 0.0], &[], true);
+        assert_eq!(
+            pages(&hits),
+            ["W1-I1-2", "W2-I1-1"],
+            "what is found in both ways is first"
+        );
+        let hits = by_meaning(&found, "volume:W3-I1 hire", [0.0, 0.0, 1.0], &[], true);
+        assert_eq!(pages(&hits), ["W3-I1-1"]);
+        assert_eq!(
+            hits.hits[0].passage.as_deref(),
+            Some("other"),
+            "of the version that counts"
+        );
+        // The same again when all parts have become one.
+        for number in 4..12 {
+            writer
+                .update(vec![volume(&format!("W{number}-I1"), "1", &[&["more"]])], &[])
+                .unwrap();
+        }
+        while writer.compact().unwrap() {}
+    }
 }
 
 #[test]

@@ -6,7 +6,8 @@ use parkhang_core::domain::{Pipeline, StageName};
 
 use super::table::{PipelineError, StageDefinition, StageTable};
 use super::{
-    chunk, doctags, embed, index, line_blocks, line_detection, line_extraction, ocr, page_ocr, page_text, reduce,
+    chunk, doctags, embed, index, line_blocks, line_detection, line_extraction, ocr, page_ocr, page_text,
+    reduce,
 };
 
 /// Name of the pipeline of a job that names none.

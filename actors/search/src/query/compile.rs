@@ -2,14 +2,14 @@
 
 use tantivy::Term;
 use tantivy::query::{
-    AllQuery, BooleanQuery, BoostQuery, DisjunctionMaxQuery, EmptyQuery, Occur, PhraseQuery, Query,
+    BooleanQuery, BoostQuery, ConstScoreQuery, DisjunctionMaxQuery, EmptyQuery, Occur, PhraseQuery, Query,
     RegexPhraseQuery, RegexQuery, TermQuery, wildcard_query_to_regex_str,
 };
 use tantivy::schema::{Field, IndexRecordOption};
 
 use super::plan::{Node, Pattern, Place};
 use super::{Filter, FilterField, TextField};
-use crate::volume::Fields;
+use crate::volume::{CHUNK, Fields, PAGE};
 
 /// Share of the places of a pattern that a page must have, in fourths, where they need not be in a row.
 const PLACES_NEEDED: usize = 3;
@@ -26,10 +26,29 @@ type Boxed = Box<dyn Query>;
 
 /// Makes the query of the engine for a planned one; without one, for all pages that the filters leave.
 pub(crate) fn compile(node: Option<&Node>, filters: &[Filter], fields: &Fields) -> Boxed {
-    let mut clauses: Vec<(Occur, Boxed)> = vec![(
-        Occur::Must,
-        node.map_or_else(|| Box::new(AllQuery) as Boxed, |node| of_node(node, fields)),
-    )];
+    let pages = || of_kind(PAGE, fields);
+    filtered(
+        node.map_or_else(pages, |node| of_node(node, fields)),
+        filters,
+        fields,
+    )
+}
+
+/// Makes the query of the engine for all chunks that the filters leave.
+pub(crate) fn chunks_of(filters: &[Filter], fields: &Fields) -> Boxed {
+    filtered(of_kind(CHUNK, fields), filters, fields)
+}
+
+fn of_kind(kind: &str, fields: &Fields) -> Boxed {
+    let term = Term::from_field_text(fields.kind, kind);
+    Box::new(ConstScoreQuery::new(
+        Box::new(TermQuery::new(term, IndexRecordOption::Basic)),
+        1.0,
+    ))
+}
+
+fn filtered(query: Boxed, filters: &[Filter], fields: &Fields) -> Boxed {
+    let mut clauses = vec![(Occur::Must, query)];
     let required = filters.iter().filter(|filter| !filter.is_negative);
     // Two values of one field are alternatives, as no page has both.
     for field in [FilterField::Volume, FilterField::Language, FilterField::Page] {
@@ -47,7 +66,7 @@ pub(crate) fn compile(node: Option<&Node>, filters: &[Filter], fields: &Fields) 
 }
 
 fn unscored(query: Boxed) -> Boxed {
-    Box::new(tantivy::query::ConstScoreQuery::new(query, 0.0))
+    Box::new(ConstScoreQuery::new(query, 0.0))
 }
 
 fn boosted(query: Boxed, weight: f32) -> Boxed {

@@ -5,9 +5,9 @@ mod compile;
 mod parse;
 mod plan;
 
-pub(crate) use compile::compile;
+pub(crate) use compile::{chunks_of, compile};
 pub use parse::parse;
-pub(crate) use plan::{Dictionary, Pattern, plan};
+pub(crate) use plan::{Dictionary, Node, Pattern, plan};
 
 /// Query as it was typed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

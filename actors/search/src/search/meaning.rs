@@ -1,0 +1,144 @@
+//! Chunks ranked by their vectors: by the cosine of their meaning and that of the query, and by the product of their terms.
+
+use std::collections::{HashMap, HashSet};
+
+use tantivy::collector::DocSetCollector;
+use tantivy::postings::Postings;
+use tantivy::schema::IndexRecordOption;
+use tantivy::{DocAddress, DocSet, TERMINATED, Term};
+
+use super::{Page, QueryVectors, Ranked, Searched, sort};
+use crate::error::SearchError;
+use crate::query::{Filter, chunks_of};
+use crate::snapshot::OpenPart;
+use crate::vectors::Quantised;
+use crate::volume::term_of;
+
+/// Least cosine of two texts that have something to do with each other; those that have nothing are below .13.
+const LEAST_COSINE: f32 = 0.2;
+
+/// Chunks that are like a query.
+pub(super) struct Meaning {
+    /// By cosine, best first.
+    dense: Vec<Ranked>,
+    /// By terms, best first.
+    sparse: Vec<Ranked>,
+    /// Text of the best chunk of each page.
+    passages: HashMap<Page, String>,
+}
+
+impl Meaning {
+    pub(super) fn find(
+        searched: &Searched,
+        vectors: &QueryVectors,
+        filters: &[Filter],
+        depth: usize,
+    ) -> Result<Self, SearchError> {
+        let (mut dense, mut sparse) = (Vec::new(), Vec::new());
+        let query = Quantised::of(&vectors.dense);
+        for (number, part) in searched
+            .parts
+            .iter()
+            .enumerate()
+            .filter(|(_, part)| !part.chunks.is_empty())
+        {
+            let allowed = allowed(searched, part, filters)?;
+            let is_allowed = |at: &DocAddress| allowed.as_ref().is_none_or(|allowed| allowed.contains(at));
+            let ranked = |(at, score)| Ranked {
+                score,
+                part: number,
+                at,
+            };
+            if let Some(vectors) = part
+                .vectors
+                .as_ref()
+                .filter(|vectors| vectors.len() == part.chunks.len())
+            {
+                let products = part.chunks.iter().copied().zip(vectors.products(&query));
+                let near = products.filter(|(at, cosine)| *cosine >= LEAST_COSINE && is_allowed(at));
+                dense.extend(near.map(ranked));
+            }
+            let scores = scores(searched, part, &vectors.terms)?;
+            sparse.extend(scores.into_iter().filter(|(at, _)| is_allowed(at)).map(ranked));
+        }
+        for ranking in [&mut dense, &mut sparse] {
+            sort(ranking);
+            ranking.truncate(depth);
+        }
+        let mut passages = HashMap::new();
+        for ranked in dense.iter().chain(&sparse) {
+            let page = searched.page(*ranked)?;
+            if let std::collections::hash_map::Entry::Vacant(entry) = passages.entry(page) {
+                let document = searched.document(*ranked)?;
+                entry.insert(searched.text(&document, searched.fields.passage));
+            }
+        }
+        Ok(Self {
+            dense,
+            sparse,
+            passages,
+        })
+    }
+
+    /// The pages of the chunks, each once, for each way of ranking them.
+    pub(super) fn rankings(&self, searched: &Searched) -> Result<Vec<Vec<Page>>, SearchError> {
+        let pages = |ranking: &[Ranked]| -> Result<Vec<Page>, SearchError> {
+            let mut seen = HashSet::new();
+            let mut pages = Vec::new();
+            for ranked in ranking {
+                let page = searched.page(*ranked)?;
+                if seen.insert(page.clone()) {
+                    pages.push(page);
+                }
+            }
+            Ok(pages)
+        };
+        Ok(vec![pages(&self.dense)?, pages(&self.sparse)?])
+    }
+
+    /// Text of the chunk by which a page was found.
+    pub(super) fn passage(&self, page: &Page) -> Option<&str> {
+        self.passages.get(page).map(String::as_str)
+    }
+}
+
+/// Chunks that the filters leave; `None` if they leave all.
+fn allowed(
+    searched: &Searched,
+    part: &OpenPart,
+    filters: &[Filter],
+) -> Result<Option<HashSet<DocAddress>>, SearchError> {
+    if filters.is_empty() && part.replaced.is_empty() {
+        return Ok(None);
+    }
+    let query = chunks_of(filters, &searched.fields);
+    let query = searched.without_replaced(&*query, part);
+    Ok(Some(part.searcher.search(&query, &DocSetCollector)?))
+}
+
+/// Products of the terms of a query with those of chunks, for all chunks that share one.
+fn scores(
+    searched: &Searched,
+    part: &OpenPart,
+    terms: &[(u32, f32)],
+) -> Result<HashMap<DocAddress, f32>, SearchError> {
+    let mut scores = HashMap::new();
+    for (ordinal, segment) in (0..).zip(part.searcher.segment_readers()) {
+        let index = segment.inverted_index(searched.fields.terms)?;
+        for (term, weight) in terms {
+            let term = Term::from_field_text(searched.fields.terms, &term_of(*term));
+            let Some(mut postings) = index
+                .read_postings(&term, IndexRecordOption::WithFreqs)
+                .map_err(tantivy::TantivyError::from)?
+            else {
+                continue;
+            };
+            while postings.doc() != TERMINATED {
+                let at = DocAddress::new(ordinal, postings.doc());
+                *scores.entry(at).or_insert(0.0) += weight * postings.term_freq() as f32;
+                postings.advance();
+            }
+        }
+    }
+    Ok(scores)
+}

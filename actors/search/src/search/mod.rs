@@ -1,0 +1,261 @@
+//! Search over the indexes of one or more jobs. Pages are ranked by the words of the query (`words`), by the vectors of their chunks
+//! (`meaning`), or by both, where the rankings are joined (`fusion`).
+
+mod fusion;
+mod meaning;
+mod words;
+
+use tantivy::collector::TopDocs;
+use tantivy::query::{BooleanQuery, Occur, Query as EngineQuery, TermQuery};
+use tantivy::schema::{Field, IndexRecordOption, Value};
+use tantivy::{DocAddress, TantivyDocument, Term};
+
+use self::fusion::fuse;
+use self::meaning::Meaning;
+use self::words::Words;
+use crate::error::SearchError;
+use crate::highlight::{HitLine, highlights};
+use crate::part::of_volumes;
+use crate::query::{Freedom, Pattern, Query};
+use crate::snapshot::{OpenPart, Snapshot};
+use crate::volume::{Fields, PAGE};
+
+/// Pages of each ranking that are joined at least: one that is far down in both is none that anybody looks for.
+const DEPTH: usize = 200;
+
+/// Question to one or more indexes.
+#[derive(Debug, Clone)]
+pub struct Request {
+    pub query: Query,
+    pub freedom: Freedom,
+    /// Finds pages by the words of the query.
+    pub by_words: bool,
+    /// Vectors of the query, to find pages by its meaning.
+    pub vectors: Option<QueryVectors>,
+    /// Hits that were shown before, and are skipped.
+    pub offset: usize,
+    /// Largest number of hits.
+    pub limit: usize,
+}
+
+/// Vectors of a query.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct QueryVectors {
+    /// Direction of its meaning, of length 1; empty where its language is none of the model's.
+    pub dense: Vec<f32>,
+    /// Terms with their weights.
+    pub terms: Vec<(u32, f32)>,
+}
+
+/// Answer to a [`Request`].
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Found {
+    /// Number of pages that have the words; where pages are found by meaning alone, of those that were ranked.
+    pub total: usize,
+    /// The best of them, best first.
+    pub hits: Vec<Hit>,
+}
+
+/// Page that matches.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Hit {
+    /// Which of the indexes it is in.
+    pub index: usize,
+    pub volume: String,
+    /// Number of the page in the volume, from 1.
+    pub number: u32,
+    /// Name of its image.
+    pub name: String,
+    /// How well it matches; comparable within an answer only.
+    pub score: f32,
+    /// Lines that match best, in the order of the page.
+    pub lines: Vec<HitLine>,
+    /// Text of the chunk by whose meaning it was found.
+    pub passage: Option<String>,
+}
+
+/// Place of a document among the parts that are searched, with its score.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Ranked {
+    score: f32,
+    part: usize,
+    at: DocAddress,
+}
+
+/// Sorts best first. Equal documents are in the order of the indexes, so that the parts of an answer fit together.
+fn sort(ranked: &mut [Ranked]) {
+    ranked.sort_by(|one, other| {
+        other
+            .score
+            .total_cmp(&one.score)
+            .then(one.part.cmp(&other.part))
+            .then(one.at.cmp(&other.at))
+    });
+}
+
+/// A page, by what identifies it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Page {
+    part: usize,
+    volume: String,
+    number: u64,
+}
+
+/// Searches indexes.
+///
+/// # Errors
+///
+/// If an index cannot be read.
+pub fn search(indexes: &[&Snapshot], request: &Request) -> Result<Found, SearchError> {
+    let fields = Fields::new();
+    let with_index = |(index, snapshot): (usize, &&Snapshot)| {
+        snapshot
+            .parts
+            .iter()
+            .map(move |part| (index, part.clone()))
+            .collect::<Vec<_>>()
+    };
+    let (owners, parts): (Vec<usize>, Vec<OpenPart>) =
+        indexes.iter().enumerate().flat_map(with_index).unzip();
+    let searched = Searched {
+        owners,
+        parts,
+        fields,
+    };
+    let wanted = request.offset.saturating_add(request.limit).max(1);
+    let depth = if request.vectors.is_some() {
+        wanted.max(DEPTH)
+    } else {
+        wanted
+    };
+    let words = Words::find(&searched, request, depth)?;
+    let patterns = words.patterns();
+    let Some(vectors) = &request.vectors else {
+        let chosen = words.ranked.iter().skip(request.offset).take(request.limit);
+        let hits = chosen.map(|ranked| searched.hit(*ranked, &patterns, None));
+        return Ok(Found {
+            total: words.total,
+            hits: hits.collect::<Result<_, _>>()?,
+        });
+    };
+    let meaning = Meaning::find(&searched, vectors, &request.query.filters, depth)?;
+    let of_words: Vec<Page> = words
+        .ranked
+        .iter()
+        .map(|ranked| searched.page(*ranked))
+        .collect::<Result<_, _>>()?;
+    let mut rankings = meaning.rankings(&searched)?;
+    rankings.push(of_words);
+    let fused = fuse(&rankings);
+    let total = if words.total > 0 { words.total } else { fused.len() };
+    let mut hits = Vec::new();
+    for (page, score) in fused.into_iter().skip(request.offset).take(request.limit) {
+        let Some(at) = searched.find(&page)? else {
+            continue;
+        };
+        let ranked = Ranked {
+            score,
+            part: page.part,
+            at,
+        };
+        hits.push(searched.hit(ranked, &patterns, meaning.passage(&page))?);
+    }
+    Ok(Found {
+        total: total.max(hits.len()),
+        hits,
+    })
+}
+
+/// The parts of all indexes that are searched.
+struct Searched {
+    /// Index of each part.
+    owners: Vec<usize>,
+    parts: Vec<OpenPart>,
+    fields: Fields,
+}
+
+impl Searched {
+    fn text(&self, document: &TantivyDocument, field: Field) -> String {
+        let value = document.get_first(field);
+        value
+            .and_then(|value| value.as_str())
+            .unwrap_or_default()
+            .to_owned()
+    }
+
+    fn number(&self, document: &TantivyDocument) -> u64 {
+        let value = document.get_first(self.fields.number);
+        value.and_then(|value| value.as_u64()).unwrap_or_default()
+    }
+
+    fn document(&self, ranked: Ranked) -> Result<TantivyDocument, SearchError> {
+        match self.parts.get(ranked.part) {
+            Some(part) => Ok(part.searcher.doc(ranked.at)?),
+            None => Ok(TantivyDocument::default()),
+        }
+    }
+
+    /// The page of a ranked page, or the one that a ranked chunk begins on.
+    fn page(&self, ranked: Ranked) -> Result<Page, SearchError> {
+        let document = self.document(ranked)?;
+        Ok(Page {
+            part: ranked.part,
+            volume: self.text(&document, self.fields.volume),
+            number: self.number(&document),
+        })
+    }
+
+    /// Where a page is in its part.
+    fn find(&self, page: &Page) -> Result<Option<DocAddress>, SearchError> {
+        let Some(part) = self.parts.get(page.part) else {
+            return Ok(None);
+        };
+        let must = |term| -> (Occur, Box<dyn EngineQuery>) {
+            (
+                Occur::Must,
+                Box::new(TermQuery::new(term, IndexRecordOption::Basic)),
+            )
+        };
+        let query = BooleanQuery::new(vec![
+            must(Term::from_field_text(self.fields.volume, &page.volume)),
+            must(Term::from_field_u64(self.fields.number, page.number)),
+            must(Term::from_field_text(self.fields.kind, PAGE)),
+        ]);
+        let found = part
+            .searcher
+            .search(&query, &TopDocs::with_limit(1).order_by_score())?;
+        Ok(found.first().map(|(_, at)| *at))
+    }
+
+    /// Reads a ranked page.
+    fn hit(&self, ranked: Ranked, patterns: &[&Pattern], passage: Option<&str>) -> Result<Hit, SearchError> {
+        let document = self.document(ranked)?;
+        let lines = document.get_all(self.fields.lines);
+        let lines: Vec<String> = lines
+            .filter_map(|line| line.as_str().map(str::to_owned))
+            .collect();
+        let mut shown = highlights(&lines, patterns);
+        // The passage says why, if no line does.
+        if passage.is_some() && shown.iter().all(|line| line.marks.is_empty()) {
+            shown.clear();
+        }
+        Ok(Hit {
+            index: self.owners.get(ranked.part).copied().unwrap_or_default(),
+            volume: self.text(&document, self.fields.volume),
+            number: u32::try_from(self.number(&document)).unwrap_or(u32::MAX),
+            name: self.text(&document, self.fields.name),
+            score: ranked.score,
+            lines: shown,
+            passage: passage.map(str::to_owned),
+        })
+    }
+
+    /// A query without the volumes of a part that were replaced.
+    fn without_replaced(&self, query: &dyn EngineQuery, part: &OpenPart) -> BooleanQuery {
+        let mut clauses = vec![(Occur::Must, query.box_clone())];
+        if !part.replaced.is_empty() {
+            clauses.push((Occur::MustNot, Box::new(of_volumes(&part.replaced, &self.fields))));
+        }
+        BooleanQuery::new(clauses)
+    }
+}

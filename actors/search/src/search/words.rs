@@ -1,0 +1,86 @@
+//! Pages ranked by the words of a query, with one set of statistics for all indexes (BM25; Robertson and Zaragoza, 2009).
+
+use tantivy::Term;
+use tantivy::collector::{Count, TopDocs};
+use tantivy::query::Bm25StatisticsProvider;
+use tantivy::schema::Field;
+
+use super::{Ranked, Request, Searched, sort};
+use crate::error::SearchError;
+use crate::query::{Node, Pattern, compile, plan};
+use crate::snapshot::{Dictionaries, OpenPart};
+use crate::volume::{Fields, PAGE};
+
+/// Pages that have the words of a query.
+pub(super) struct Words {
+    node: Option<Node>,
+    pub total: usize,
+    /// The best of them, best first.
+    pub ranked: Vec<Ranked>,
+}
+
+impl Words {
+    /// Finds the best `depth` pages, none if the request is about meaning alone.
+    pub(super) fn find(searched: &Searched, request: &Request, depth: usize) -> Result<Self, SearchError> {
+        let dictionary = Dictionaries {
+            parts: searched.parts.iter().collect(),
+            fields: &searched.fields,
+        };
+        let node = plan(&request.query, request.freedom, &dictionary);
+        let mut found = Self {
+            node,
+            total: 0,
+            ranked: Vec::new(),
+        };
+        if !request.by_words || (found.node.is_none() && request.query.filters.is_empty()) {
+            return Ok(found);
+        }
+        let query = compile(found.node.as_ref(), &request.query.filters, &searched.fields);
+        let statistics = Statistics(&dictionary.parts, &searched.fields);
+        for (number, part) in searched.parts.iter().enumerate() {
+            let collectors = (Count, TopDocs::with_limit(depth).order_by_score());
+            let query = searched.without_replaced(&*query, part);
+            let (count, best) =
+                part.searcher
+                    .search_with_statistics_provider(&query, &collectors, &statistics)?;
+            found.total += count;
+            found.ranked.extend(best.into_iter().map(|(score, at)| Ranked {
+                score,
+                part: number,
+                at,
+            }));
+        }
+        sort(&mut found.ranked);
+        found.ranked.truncate(depth);
+        Ok(found)
+    }
+
+    /// Patterns whose places are marked in hits.
+    pub(super) fn patterns(&self) -> Vec<&Pattern> {
+        self.node.as_ref().map(Node::patterns).unwrap_or_default()
+    }
+}
+
+/// Statistics of several indexes as one, so that a word is as rare in each of them as it is in all.
+struct Statistics<'s>(&'s [&'s OpenPart], &'s Fields);
+
+impl Statistics<'_> {
+    fn sum(&self, of: impl Fn(&dyn Bm25StatisticsProvider) -> tantivy::Result<u64>) -> tantivy::Result<u64> {
+        self.0.iter().map(|part| of(&part.searcher)).sum()
+    }
+}
+
+impl Bm25StatisticsProvider for Statistics<'_> {
+    fn total_num_tokens(&self, field: Field) -> tantivy::Result<u64> {
+        self.sum(|part| part.total_num_tokens(field))
+    }
+
+    /// Pages alone: chunks have no words of their own.
+    fn total_num_docs(&self) -> tantivy::Result<u64> {
+        self.doc_freq(&Term::from_field_text(self.1.kind, PAGE))
+    }
+
+    fn doc_freq(&self, term: &Term) -> tantivy::Result<u64> {
+        self.sum(|part| part.doc_freq(term))
+    }
+}
