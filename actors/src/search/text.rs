@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, HashMap};
 use parkhang_core::domain::{StageName, TextEncoding, VolumeId};
 use parkhang_documents::{Role, language};
 use parkhang_models::recognition::ewts;
-use parkhang_search::{PageText, VolumeText};
+use parkhang_search::{ChunkText, PageText, VolumeText};
 use parkhang_store::artifact::{
-    ArtifactError, BlockRow, LineDetectionRow, OcrResultRow, PageTextRow, VolumeLayout, WordRow, blocks_key,
-    failed_pages, line_text, read_table, texts_key,
+    ArtifactError, BlockRow, ChunkRow, LineDetectionRow, OcrResultRow, PageTextRow, VectorRow, VolumeLayout,
+    WordRow, blocks_key, failed_pages, line_text, read_table, texts_key,
 };
 use parkhang_store::storage::ArtifactStore;
 

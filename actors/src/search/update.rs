@@ -119,7 +119,7 @@ async fn index_of(
     // A volume without text is in the index without a page, so that nobody looks for its text again.
     let text = text.unwrap_or_else(|| VolumeText {
         volume: volume.clone(),
-        pages: Vec::new(),
+        ..VolumeText::default()
     });
     let made = blocking(move || AddedVolume::open(&volume, &version, &index_volume(&text)?)).await;
     made.map_err(|error| error.to_string())

@@ -7,6 +7,9 @@ use utoipa::ToSchema;
 
 use crate::words::pluralize;
 
+/// Letters of a passage that a terminal shows.
+const SHOWN: usize = 160;
+
 /// Pages that match.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Found {
@@ -35,6 +38,8 @@ pub struct Hit {
     score: f32,
     /// Lines that match best.
     lines: Vec<HitLine>,
+    /// Text of the document's chunk by whose meaning the page was found.
+    passage: Option<String>,
 }
 
 /// Line of a page that matches.
@@ -63,6 +68,7 @@ impl Hit {
             image_name: hit.name,
             score: hit.score,
             lines: hit.lines.iter().map(HitLine::of).collect(),
+            passage: hit.passage,
         }
     }
 }
@@ -106,6 +112,16 @@ impl Found {
     pub fn text(&self) -> String {
         let mut lines = Vec::new();
         for hit in &self.hits {
+            if hit.lines.is_empty() {
+                let passage: String = hit
+                    .passage
+                    .iter()
+                    .flat_map(|text| text.chars())
+                    .take(SHOWN)
+                    .collect();
+                let place = format!("{} {} {}", hit.job, hit.volume, hit.page);
+                lines.push(format!("{}: {}", place.trim_start(), passage.replace('\n', " ")));
+            }
             for line in &hit.lines {
                 lines.push(format!(
                     "{} {} {}.{}: {}",

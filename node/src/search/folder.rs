@@ -8,11 +8,11 @@ use anyhow::{Context, Result};
 use clap::Args;
 use parkhang_actors::search::{WantedVolume, update_index};
 use parkhang_actors::stage::StageTable;
-use parkhang_search::{IndexFolder, SearchError, search};
+use parkhang_search::{IndexFolder, SearchError};
 use parkhang_store::artifact::{OcrResultRow, TableReader, VolumeLayout, WordRow, texts_key};
 use parkhang_store::storage::ArtifactStore;
 
-use super::{Found, Hit, Question};
+use super::{Found, Hit, QueryModels, Question, ask};
 use crate::export::Results;
 use crate::words::pluralize;
 
@@ -27,6 +27,9 @@ pub struct SearchFolderArgs {
     /// Output folder of `node ocr`.
     #[arg(long, value_name = "OUT")]
     out: PathBuf,
+    /// Folder of the models that embed the query; by default where `node models install` puts them.
+    #[arg(long, value_name = "DIR")]
+    models_dir: Option<PathBuf>,
     /// Print the answer as JSON.
     #[arg(long)]
     json: bool,
@@ -34,7 +37,7 @@ pub struct SearchFolderArgs {
 
 /// Searches the folder, whose index is brought up to date first.
 pub async fn run(arguments: SearchFolderArgs) -> Result<ExitCode> {
-    let request = arguments
+    arguments
         .question
         .request()
         .context("the text to search for is empty")?;
@@ -56,7 +59,7 @@ pub async fn run(arguments: SearchFolderArgs) -> Result<ExitCode> {
     let stages = StageTable::built_in().names();
     let count = wanted.len();
     let updated = update_index(results.store(), &stages, &folder, wanted, &known, || ()).await;
-    let troubles = match updated {
+    let mut troubles = match updated {
         // Another search is at it, and this one goes by what there is.
         Err(SearchError::Locked(_)) => Vec::new(),
         Err(error) => return Err(error).context("the index cannot be made"),
@@ -67,7 +70,10 @@ pub async fn run(arguments: SearchFolderArgs) -> Result<ExitCode> {
         Ok(_) => Vec::new(),
     };
     let (indexed, snapshot) = (folder.volumes()?.len(), folder.snapshot()?);
-    let pages = tokio::task::spawn_blocking(move || search(&[&snapshot], &request)).await??;
+    let (models, models_dir) = (QueryModels::default(), arguments.models_dir.as_deref());
+    let asked = ask(&arguments.question, vec![snapshot], &models, models_dir).await?;
+    troubles.extend(asked.trouble);
+    let pages = asked.found;
     let found = Found {
         total: pages.total,
         hits: pages.hits.into_iter().map(|hit| Hit::of("", hit)).collect(),

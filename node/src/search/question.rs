@@ -1,8 +1,8 @@
 //! What is searched for.
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use parkhang_core::domain::VolumeId;
-use parkhang_search::{Filter, FilterField, Freedom, Request, parse};
+use parkhang_search::{Filter, FilterField, Freedom, Occur, Request, parse};
 
 use super::wylie::transliterate;
 
@@ -21,6 +21,9 @@ pub struct Question {
     /// Find the words as they are spelled, and no others.
     #[arg(long)]
     exact: bool,
+    /// Find pages by the words of QUERY, by its meaning, or by both.
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = By::Both)]
+    by: By,
     /// Number of hits to skip.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=DEEPEST))]
     offset: u32,
@@ -29,8 +32,16 @@ pub struct Question {
     limit: u32,
 }
 
+/// Property by which pages are found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum By {
+    Words,
+    Meaning,
+    Both,
+}
+
 impl Question {
-    /// Returns the request to the indexes; `None` if nothing is searched for.
+    /// Returns the request to the indexes, without the vectors of its meaning; `None` if nothing is searched for.
     pub fn request(&self) -> Option<Request> {
         let mut query = parse(&self.query);
         if query.clauses.is_empty() && query.filters.is_empty() {
@@ -48,8 +59,26 @@ impl Question {
                 is_fuzzy: !self.exact,
                 transliterate,
             },
+            by_words: self.by != By::Meaning,
+            vectors: None,
             offset: number(self.offset),
             limit: number(self.limit),
         })
+    }
+
+    /// The text whose meaning is searched for; `None` if that of words alone is, or of fields.
+    pub fn meaning(&self) -> Option<String> {
+        let clauses = parse(&self.query).clauses.into_iter();
+        // What must not be there is no part of what is meant.
+        let texts: Vec<String> = clauses
+            .filter(|clause| clause.occur != Occur::MustNot)
+            .map(|clause| clause.text)
+            .collect();
+        (self.by != By::Words && !self.exact && !texts.is_empty()).then(|| texts.join(" "))
+    }
+
+    /// True if pages are to be found by meaning alone.
+    pub fn needs_meaning(&self) -> bool {
+        self.by == By::Meaning
     }
 }

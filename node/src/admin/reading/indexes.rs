@@ -16,6 +16,7 @@ use tracing::warn;
 use super::Library;
 use crate::admin::{Admin, Refusal};
 use crate::config::Loaded;
+use crate::search::QueryModels;
 
 /// Time for which an index counts as up to date.
 const FRESH: Duration = Duration::from_secs(5);
@@ -30,6 +31,7 @@ pub struct Indexes {
     loaded: Arc<Loaded>,
     jobs: Mutex<HashMap<JobKey, Arc<JobIndex>>>,
     turns: Arc<Semaphore>,
+    models: QueryModels,
 }
 
 /// Index of a job.
@@ -59,7 +61,13 @@ impl Indexes {
             loaded,
             jobs: Mutex::default(),
             turns: Arc::new(Semaphore::new(AT_ONCE)),
+            models: QueryModels::default(),
         }
+    }
+
+    /// Models that embed queries.
+    pub const fn models(&self) -> &QueryModels {
+        &self.models
     }
 
     /// Returns the index of a job, after at most `patience` for what was read since. The update goes on behind it.

@@ -5,13 +5,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use clap::Args;
 use parkhang_core::domain::{Job, JobKey};
-use parkhang_search::{Snapshot, search};
+use parkhang_search::Snapshot;
 use parkhang_state::StateStore;
 
 use crate::admin::command::{Access, Answer, Command, Verb};
 use crate::admin::jobs::find;
 use crate::admin::{Admin, Refusal};
-use crate::search::{Found, Hit, Question};
+use crate::search::{Found, Hit, Question, ask};
 
 /// Time that a search waits for the index of what was read in the meantime.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -20,7 +20,7 @@ const LONG_PATIENCE: Duration = Duration::from_secs(50);
 
 /// Search the text of jobs.
 ///
-/// A page matches if it has the words of QUERY, wherever its lines end. Misread letters are forgiven, and Wylie is read as Tibetan. "Some words" in
+/// A page matches if it has the words of QUERY, wherever its lines end, or if it is about the same, where a job has embedded its pages. Misread letters are forgiven, and Wylie is read as Tibetan. "Some words" in
 /// quotation marks must be in a row; +word must and -word must not be there; title:word looks in headings; volume:W1-I1, lang:bo
 /// and page:NAME bound the search. With --out OUT the output folder of `node ocr` is searched instead of jobs. Example: `node search 'byang chub sems' --job kangyur`.
 #[derive(Debug, Args)]
@@ -44,9 +44,9 @@ impl Command for Search {
     type Answer = Found;
 
     async fn run(self, admin: &Admin) -> Result<Found, Refusal> {
-        let request = self.question.request();
-        let request =
-            request.ok_or_else(|| Refusal::Invalid("the text to search for is empty".to_owned()))?;
+        if self.question.request().is_none() {
+            return Err(Refusal::Invalid("the text to search for is empty".to_owned()));
+        }
         let jobs = self.jobs(admin).await?;
         let patience = if self.wait { LONG_PATIENCE } else { PATIENCE };
         let views = jobs.iter().map(|job| admin.indexes.of_job(admin, job, patience));
@@ -77,14 +77,10 @@ impl Command for Search {
             .zip(views)
             .filter_map(|(job, view)| Some((job.key, view.snapshot?)))
             .unzip();
-        let pages = tokio::task::spawn_blocking(move || {
-            let snapshots: Vec<&Snapshot> = snapshots.iter().collect();
-            search(&snapshots, &request)
-        });
-        let pages = pages
-            .await
-            .map_err(anyhow::Error::from)?
-            .map_err(anyhow::Error::from)?;
+        let folder = admin.loaded.config.models.dir.as_deref();
+        let asked = ask(&self.question, snapshots, admin.indexes.models(), folder).await?;
+        found.troubles.extend(asked.trouble);
+        let pages = asked.found;
         found.total = pages.total;
         let hits = pages
             .hits

@@ -62,7 +62,9 @@ const told = ({ total, volumes, behind }) => [
 function shown(hit, known) {
   const page = `/jobs/${part(hit.job)}/volumes/${part(hit.volume)}/pages/${hit.page}`;
   const where = [!known.job && hit.job, !known.volume && hit.volume, `page ${hit.page}`].filter(Boolean).join(", ");
-  return h("li", {}, hit.lines.map(({ line, parts }) => h("div", {},
+  const passage = hit.lines.length === 0 && h("div", {},
+    h("a", { href: `#/read/${part(hit.job)}/${part(hit.volume)}/${hit.page}` }, where), " ", h("span", {}, hit.passage));
+  return h("li", {}, passage, hit.lines.map(({ line, parts }) => h("div", {},
     h("a", { href: `#/read/${part(hit.job)}/${part(hit.volume)}/${hit.page}?line=${line}` }, `${where}, line ${line}`), " ",
     h("span", { lang: "bo" }, parts.map(({ text, is_match }) => (is_match ? h("mark", {}, text) : text))),
     h("img", {

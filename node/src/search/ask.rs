@@ -1,0 +1,46 @@
+//! A question asked of indexes.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use parkhang_search::{Found, Snapshot, search};
+
+use super::{QueryModels, Question};
+
+/// Answer of the indexes, and what keeps it from being a better one.
+#[derive(Debug, Default)]
+pub struct Asked {
+    pub found: Found,
+    pub trouble: Option<String>,
+}
+
+/// Asks a question of indexes. `folder` has the models that embed it, where the configuration names one.
+///
+/// # Errors
+///
+/// If nothing is searched for, an index cannot be read, or the models are missing of a question that is about meaning alone.
+pub async fn ask(
+    question: &Question,
+    indexes: Vec<Snapshot>,
+    models: &QueryModels,
+    folder: Option<&Path>,
+) -> Result<Asked> {
+    let mut request = question.request().context("the text to search for is empty")?;
+    let mut trouble = None;
+    if let Some(text) = question.meaning() {
+        match models.vectors(text, &indexes, folder).await {
+            Ok(vectors) => request.vectors = vectors,
+            Err(error) if question.needs_meaning() => return Err(error),
+            // Whoever has not installed them finds words all the same.
+            Err(error) => trouble = Some(format!("pages are found by words alone: {error:#}")),
+        }
+    }
+    let found = tokio::task::spawn_blocking(move || {
+        let indexes: Vec<&Snapshot> = indexes.iter().collect();
+        search(&indexes, &request)
+    });
+    Ok(Asked {
+        found: found.await??,
+        trouble,
+    })
+}
