@@ -1,5 +1,7 @@
 //! Vectors of texts.
 
+use std::collections::BTreeSet;
+
 use crate::inference::{InferenceError, Terms};
 use crate::models::EmbeddingModels;
 use crate::terms::counted;
@@ -47,21 +49,27 @@ pub fn sparse(texts: &[&str], models: &EmbeddingModels) -> Result<Vec<Terms>, In
         let (terms, words) = counted(text);
         let before = windows.len();
         // Marks alone are about nothing, though the network says something of them.
-        if words.contains(char::is_alphanumeric) {
-            let ids = models.sparse_tokenizer.encode(&words);
-            windows.extend(
-                ids.chunks(of_a_window)
-                    .map(|ids| [&[start], ids, &[end]].concat()),
-            );
-        }
-        vectors.push((windows.len() - before, terms));
+        let ids = match words.contains(char::is_alphanumeric) {
+            true => models.sparse_tokenizer.encode(&words),
+            false => Vec::new(),
+        };
+        windows.extend(
+            ids.chunks(of_a_window)
+                .map(|ids| [&[start], ids, &[end]].concat()),
+        );
+        // Nor are numbers, such as those of a Chinese text: the network weighs them, and adds nothing.
+        let only = (!words.contains(char::is_alphabetic)).then(|| BTreeSet::from_iter(ids));
+        vectors.push((windows.len() - before, only, terms));
     }
     let mut of_windows = models.sparse.vectors(&windows)?.into_iter();
     Ok(vectors
         .into_iter()
-        .map(|(count, counted)| {
+        .map(|(count, only, counted)| {
+            let mut words = largest(of_windows.by_ref().take(count));
+            if let Some(only) = only {
+                words.retain(|(term, _)| only.contains(term));
+            }
             // The counted terms are behind those of the network.
-            let words = largest(of_windows.by_ref().take(count));
             words.into_iter().chain(counted).collect()
         })
         .collect())

@@ -151,6 +151,27 @@ fn a_long_text_has_the_terms_of_its_windows() {
 }
 
 #[test]
+fn chinese_with_numbers_has_their_terms_and_no_english_ones() {
+    let terms = &sparse(&["收入增加 12.4%，2023年"], &MODELS).unwrap()[0];
+    let words: Vec<u32> = terms
+        .iter()
+        .map(|(term, _)| *term)
+        .filter(|term| *term < 30_522)
+        .collect();
+    let numbers = MODELS.sparse_tokenizer.encode("12.4%, 2023");
+    assert!(
+        !words.is_empty() && words.iter().all(|term| numbers.contains(term)),
+        "{words:?}"
+    );
+    // 收入, 入增, 增加, and 年 alone.
+    assert_eq!(terms.len() - words.len(), 4);
+    let [marks] = &sparse(&["。 — ?"], &MODELS).unwrap()[..] else {
+        panic!("one text has one vector");
+    };
+    assert!(marks.is_empty(), "{marks:?}");
+}
+
+#[test]
 fn what_a_network_does_not_take_is_refused() {
     for ids in [vec![], vec![128_000], vec![1; (1 << 14) + 1]] {
         assert!(MODELS.dense.vectors(&[ids]).is_err());

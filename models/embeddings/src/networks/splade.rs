@@ -138,7 +138,7 @@ impl<M: FeatureMap> Splade<M> {
         for scores in &self.scores {
             for peak in map.convolve(scores, Activation::None)?.peaks()? {
                 // NaN goes on to whoever looks whether the device computes.
-                if !(peak <= 0.0) {
+                if peak > 0.0 || peak.is_nan() {
                     terms.push((index, peak.ln_1p()));
                 }
                 index += 1;

@@ -227,5 +227,11 @@ fn largest(values: &[f32]) -> f32 {
         .iter()
         .chain(rest)
         .copied()
-        .fold(f32::NEG_INFINITY, f32::max)
+        .fold(f32::NEG_INFINITY, larger)
+}
+
+/// The larger of two values, or NaN where one is: that of a broken device must show.
+#[inline(always)]
+fn larger(one: f32, other: f32) -> f32 {
+    if one >= other || one.is_nan() { one } else { other }
 }

@@ -283,6 +283,21 @@ proptest! {
     }
 }
 
+#[test]
+fn a_peak_is_no_number_where_a_value_is_none() {
+    for (columns, place) in [(3, 1), (40, 17), (40, 39)] {
+        let mut values = numbers(2 * columns, 1);
+        values[place] = f32::NAN;
+        let size = MapSize {
+            channels: 2,
+            rows: 1,
+            columns,
+        };
+        let peaks = HostMap::images(values, 1, size, &Device::flex()).peaks().unwrap();
+        assert!(peaks[0].is_nan() && peaks[1].is_finite(), "{peaks:?}");
+    }
+}
+
 /// A map whose block takes several bands.
 #[test]
 fn a_block_is_the_same_in_bands() {
