@@ -40,6 +40,7 @@ mod queues;
 mod repeated;
 mod repl;
 mod sample;
+mod search;
 mod searchable;
 mod services;
 mod shut_out;
