@@ -18,7 +18,8 @@ use crate::runner::CpuPool;
 use parkhang_core::domain::{ErrorCategory, Hardware, JobConfig, StageError, StageName, Unfit};
 use parkhang_core::policy::percentile::percentile;
 use parkhang_store::artifact::{
-    ArtifactRow, BlockRow, ChunkBox, ChunkRow, Digest, ImageName, ModelRef, TableSchema, cfg_hash, read_table,
+    ArtifactRow, BlockRow, ChunkBox, ChunkRow, Digest, ImageName, ModelRef, TableSchema, blocks_key,
+    cfg_hash, read_table,
 };
 
 pub(super) const STAGE: StageDefinition = StageDefinition {
@@ -112,7 +113,9 @@ impl PageStage for Chunker {
     }
 
     async fn plan(&self, run: &VolumeRun) -> Result<Vec<PlannedPage<Vec<ChunkRow>>>, StageError> {
-        let key = run.layout.blocks();
+        let key = blocks_key(run.store.as_ref(), &run.layout).await;
+        let key = key.map_err(|error| run.storage_error(&error))?;
+        let key = key.unwrap_or_else(|| run.layout.blocks());
         let blocks = read_table::<BlockRow>(run.store.as_ref(), &key)
             .await
             .map_err(|error| run.artifact_error(&error))?;

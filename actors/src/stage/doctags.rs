@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use image::DynamicImage;
-use parkhang_documents::{Block, Page, PageLayout, PageWord, Table, blocks, turn_of};
+use parkhang_documents::{Page, PageLayout, PageWord, blocks, turn_of};
 use parkhang_models::page::decode::DecodeLimits;
 use parkhang_words::{InferenceError, LayoutModels, page_layout};
 use serde_json::{Map, Value};
@@ -222,7 +222,7 @@ impl PageStage for Doctags {
         Ok(found
             .into_iter()
             .zip(0..)
-            .map(|(block, index)| block_row(row, block, index))
+            .map(|(block, index)| BlockRow::new(&row.image_name, row.page_index, index, block))
             .collect())
     }
 }
@@ -232,23 +232,5 @@ fn page_word(row: &WordRow) -> PageWord<'_> {
         text: &row.text,
         bounds: [row.bbox_x0, row.bbox_y0, row.bbox_x1, row.bbox_y1],
         line: row.line,
-    }
-}
-
-fn block_row(page: &PageTextRow, block: Block, index: i32) -> BlockRow {
-    let [bbox_x0, bbox_y0, bbox_x1, bbox_y1] = block.bounds;
-    BlockRow {
-        image_name: page.image_name.clone(),
-        page_index: page.page_index,
-        page: page.page_index.saturating_add(1),
-        block_index: index,
-        role: block.role,
-        text: block.lines.join("\n"),
-        bbox_x0,
-        bbox_y0,
-        bbox_x1,
-        bbox_y1,
-        size: block.size,
-        cells: block.table.map(Table::into_cells).unwrap_or_default(),
     }
 }

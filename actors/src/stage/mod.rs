@@ -11,7 +11,7 @@
 //! gives the same bytes; times are in the manifests, which lie in a folder of their own.
 //!
 //! The consequence of a page's failure for its volume is decided after the run (`paged`), where it is known whether the node, the
-//! store or the page was to blame. The stages themselves (`line_detection`, `line_extraction`, `ocr`, `clean`; `page_text`, `page_ocr`, `doctags`, `chunk`, `embed`) are left with
+//! store or the page was to blame. The stages themselves (`line_detection`, `line_extraction`, `ocr`, `clean`, `line_blocks`; `page_text`, `page_ocr`, `doctags`, `chunk`, `embed`) are left with
 //! a plan and the work on one page.
 
 mod account;
@@ -23,6 +23,7 @@ mod embed;
 mod fetch_ahead;
 mod info;
 mod ledger;
+mod line_blocks;
 mod line_detection;
 mod line_extraction;
 mod manifests;
@@ -31,6 +32,7 @@ mod ocr_choice;
 mod ocr_reader;
 mod ocr_service;
 mod page_events;
+mod page_geometry;
 mod page_ocr;
 mod page_stage;
 mod page_text;
@@ -60,8 +62,10 @@ use parkhang_core::domain::{
 pub use account::{Account, ExpenseRecorder};
 pub use info::StageInfo;
 pub use manifests::ManifestFolder;
+pub use page_geometry::page_geometry;
 pub use pipelines::{
-    DOCUMENTS, OCR, PAGE_OCR, Pipelines, documents_pipeline, ocr_pipeline, page_ocr_pipeline,
+    DOCUMENTS, OCR, OCR_DOCUMENTS, PAGE_OCR, Pipelines, documents_pipeline, ocr_documents_pipeline,
+    ocr_pipeline, page_ocr_pipeline,
 };
 pub use registry::{
     Embeddings, LayoutReader, LineSegmenter, ModelSet, PrintReader, Recogniser, StageRegistry, StageServices,
@@ -78,6 +82,7 @@ const STAGES: &[StageDefinition] = &[
     page_text::STAGE,
     page_ocr::STAGE,
     doctags::STAGE,
+    line_blocks::STAGE,
     chunk::STAGE,
     embed::STAGE,
     reduce::STAGE,

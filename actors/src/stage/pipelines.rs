@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use parkhang_core::domain::{Pipeline, StageName};
 
 use super::table::{PipelineError, StageDefinition, StageTable};
-use super::{chunk, doctags, embed, line_detection, line_extraction, ocr, page_ocr, page_text, reduce};
+use super::{
+    chunk, doctags, embed, line_blocks, line_detection, line_extraction, ocr, page_ocr, page_text, reduce,
+};
 
 /// Name of the pipeline of a job that names none.
 pub const OCR: &str = "ocr";
@@ -15,6 +17,9 @@ pub const PAGE_OCR: &str = "page_ocr";
 
 /// Name of the pipeline that makes documents of such pages: blocks in order, tables, chunks with their vectors.
 pub const DOCUMENTS: &str = "documents";
+
+/// Name of the pipeline that makes documents of what [`OCR`] reads.
+pub const OCR_DOCUMENTS: &str = "ocr_documents";
 
 /// The stages of the pipeline [`OCR`], from scans to text.
 pub fn ocr_pipeline() -> Pipeline {
@@ -43,6 +48,18 @@ pub fn documents_pipeline() -> Pipeline {
     ])
 }
 
+/// The stages of the pipeline [`OCR_DOCUMENTS`], from scans to documents.
+pub fn ocr_documents_pipeline() -> Pipeline {
+    pipeline(&[
+        line_detection::STAGE,
+        line_extraction::STAGE,
+        ocr::STAGE,
+        line_blocks::STAGE,
+        chunk::STAGE,
+        reduce::STAGE,
+    ])
+}
+
 #[expect(
     clippy::expect_used,
     reason = "a built-in pipeline has stages, all of them different, which a test checks"
@@ -63,6 +80,7 @@ impl Pipelines {
             (OCR.to_owned(), ocr_pipeline()),
             (PAGE_OCR.to_owned(), page_ocr_pipeline()),
             (DOCUMENTS.to_owned(), documents_pipeline()),
+            (OCR_DOCUMENTS.to_owned(), ocr_documents_pipeline()),
         ]))
     }
 
@@ -132,7 +150,7 @@ mod tests {
         assert_eq!(pipelines.get(OCR), Ok(&ocr_pipeline()));
         assert_eq!(
             pipelines.get("line").unwrap_err().to_string(),
-            "there is no pipeline line (did you mean lines?); the pipelines are documents, lines, ocr, page_ocr"
+            "there is no pipeline line (did you mean lines?); the pipelines are documents, lines, ocr, ocr_documents, page_ocr"
         );
         for (name, stages, message) in [
             (

@@ -11,6 +11,8 @@ pub enum Role {
     Title,
     Heading,
     Text,
+    /// Lines of verse.
+    Verse,
     ListItem,
     Table,
     Figure,
@@ -24,10 +26,11 @@ pub enum Role {
 }
 
 impl Role {
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Title,
         Self::Heading,
         Self::Text,
+        Self::Verse,
         Self::ListItem,
         Self::Table,
         Self::Figure,
@@ -44,6 +47,7 @@ impl Role {
             Self::Title => "title",
             Self::Heading => "heading",
             Self::Text => "text",
+            Self::Verse => "verse",
             Self::ListItem => "list_item",
             Self::Table => "table",
             Self::Figure => "figure",
@@ -72,7 +76,7 @@ pub struct Block {
     pub role: Role,
     /// Left, top, right and bottom in points.
     pub bounds: Bounds,
-    /// Lines of the text in reading order; none for a figure without letters. Those of a table are in its cells.
+    /// Lines of the text in reading order, of verse its own ones; none for a figure without letters. Those of a table are in its cells.
     pub lines: Vec<String>,
     /// Places of the words in the page's list of words, in reading order.
     pub words: Vec<usize>,

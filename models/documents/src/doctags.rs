@@ -60,7 +60,7 @@ fn tag(role: Role) -> &'static str {
     match role {
         Role::Title => "title",
         Role::Heading => "section_header_level_1",
-        Role::Text => "text",
+        Role::Text | Role::Verse => "text",
         Role::ListItem => "list_item",
         Role::Table => "otsl",
         Role::Figure => "picture",
@@ -145,6 +145,7 @@ mod tests {
         let page = DocumentPage {
             number: 1,
             size: [600.0, 800.0],
+            image: String::new(),
             blocks: vec![
                 block(Role::Title, &["A < B"]),
                 block(Role::ListItem, &["• one"]),

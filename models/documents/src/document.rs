@@ -12,6 +12,8 @@ pub struct DocumentPage {
     pub number: u32,
     /// Width and height in points.
     pub size: [f32; 2],
+    /// Name of its image; empty where that is not known.
+    pub image: String,
     /// In reading order.
     pub blocks: Vec<Block>,
 }
@@ -23,6 +25,8 @@ pub struct Place {
     pub page: u32,
     /// Left, top, right and bottom in points.
     pub bounds: Bounds,
+    /// Place of the block on its page.
+    pub block: usize,
     /// Byte of the part's text at which that of this place begins.
     pub start: usize,
 }
@@ -31,7 +35,7 @@ pub struct Place {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Part {
     pub role: Role,
-    /// The text in one line; empty for a table.
+    /// The text in one line, of verse in its own lines; empty for a table.
     pub text: String,
     pub table: Option<Table>,
     /// Height of the letters of its first block in points; 0 without any.
@@ -47,13 +51,20 @@ pub fn parts(pages: &[DocumentPage]) -> Vec<Part> {
     // Place of the paragraph that may go on: figures, tables and notes may stand between its halves.
     let mut open: Option<usize> = None;
     for page in pages {
-        for block in page.blocks.iter().filter(|block| !block.role.is_furniture()) {
+        for (number, block) in page.blocks.iter().enumerate() {
+            if block.role.is_furniture() {
+                continue;
+            }
             let place = Place {
                 page: page.number,
                 bounds: block.bounds,
+                block: number,
                 start: 0,
             };
-            let text = joined_lines(&block.lines);
+            let text = match block.role {
+                Role::Verse => block.lines.join("\n"),
+                _ => joined_lines(&block.lines),
+            };
             match block.role {
                 Role::Text => {
                     let before = open
@@ -70,7 +81,7 @@ pub fn parts(pages: &[DocumentPage]) -> Vec<Part> {
                     }
                     open = Some(parts.len());
                 }
-                Role::Title | Role::Heading | Role::ListItem | Role::Formula => open = None,
+                Role::Title | Role::Heading | Role::Verse | Role::ListItem | Role::Formula => open = None,
                 _ => {}
             }
             parts.push(Part {
@@ -92,6 +103,14 @@ pub(crate) fn joined_lines(lines: &[String]) -> String {
         append(&mut text, line.trim());
     }
     text
+}
+
+/// True if a line goes on in the middle of what the one before ends with: a word, or a text of a script without spaces.
+pub(crate) fn goes_together(before: &str, line: &str) -> bool {
+    let (last, first) = (before.chars().next_back(), line.chars().next());
+    last.zip(first).is_some_and(|(last, first)| {
+        is_parted(before, first) || is_written_together(last) && is_written_together(first)
+    })
 }
 
 /// Appends a line to a text: without a space in scripts that have none, and without the hyphen that a word was parted by.
@@ -155,6 +174,7 @@ mod tests {
             number,
             size: [600.0, 800.0],
             blocks,
+            ..DocumentPage::default()
         }
     }
 

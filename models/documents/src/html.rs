@@ -43,6 +43,11 @@ fn write_part(text: &mut String, part: &Part) {
             let table = part.table.as_ref().map(|table| table_html(table, &pages));
             writeln!(text, "{}", table.unwrap_or_default())
         }
+        Role::Verse => writeln!(
+            text,
+            "<p class=\"verse\"{pages}>{}</p>",
+            written.replace('\n', "<br>\n")
+        ),
         Role::Text | Role::Header | Role::Footer => writeln!(text, "<p{pages}>{written}</p>"),
     };
 }
@@ -94,11 +99,16 @@ mod tests {
         let pages = [DocumentPage {
             number: 3,
             size: [600.0, 800.0],
+            image: String::new(),
             blocks: vec![
                 block(Role::Heading, "A & B"),
                 block(Role::ListItem, "• one"),
                 block(Role::ListItem, "two"),
                 block(Role::Text, "1 < 2"),
+                Block {
+                    lines: vec!["ཀ།".to_owned(), "ཁ།".to_owned()],
+                    ..block(Role::Verse, "")
+                },
             ],
         }];
         let html = html("x", &pages);
@@ -106,7 +116,7 @@ mod tests {
         assert_eq!(
             body,
             "<h2 data-page=\"3\">A &amp; B</h2>\n<ul>\n<li data-page=\"3\">one</li>\n<li data-page=\"3\">two</li>\n</ul>\n\
-             <p data-page=\"3\">1 &lt; 2</p>\n</body>\n</html>\n"
+             <p data-page=\"3\">1 &lt; 2</p>\n<p class=\"verse\" data-page=\"3\">ཀ།<br>\nཁ།</p>\n</body>\n</html>\n"
         );
     }
 }

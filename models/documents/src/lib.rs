@@ -12,11 +12,13 @@
 //! the networks see is of types that are here (`layout`). Coordinates are in points of the page as it lies, x to the right and y down.
 
 mod block;
+mod captions;
 mod cells;
 mod chunk;
 mod doctags;
 mod document;
 mod geometry;
+mod headings;
 mod html;
 mod layout;
 mod lines;
@@ -25,6 +27,8 @@ mod markers;
 mod page;
 mod paragraphs;
 mod roles;
+mod tei;
+mod tibetan;
 mod word;
 
 pub use block::{Block, Cell, Role, Table, TableError};
@@ -36,4 +40,6 @@ pub use html::html;
 pub use layout::{LayoutClass, PageLayout, PlacedTable, Region, TableCell, TableStructure};
 pub use markdown::markdown;
 pub use page::{Page, blocks, turn_of};
+pub use tei::tei;
+pub use tibetan::{ScanLine, tibetan_blocks};
 pub use word::PageWord;

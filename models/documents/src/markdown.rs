@@ -32,6 +32,8 @@ pub fn markdown(pages: &[DocumentPage]) -> String {
                 part.places.first().map_or(0, |place| place.page)
             ),
             Role::Table => writeln!(text, "{}", part.table.as_ref().map(table).unwrap_or_default()),
+            // A line's end that is to stay has a backslash before it.
+            Role::Verse => writeln!(text, "{}", written.replace('\n', "\\\n")),
             Role::Text | Role::Header | Role::Footer => writeln!(text, "{written}"),
         };
     }
@@ -124,6 +126,7 @@ mod tests {
         let pages = [DocumentPage {
             number: 1,
             size: [600.0, 800.0],
+            image: String::new(),
             blocks: vec![
                 block(Role::Header, &["running"], None),
                 block(Role::Title, &["Title"], None),

@@ -34,6 +34,8 @@ pub enum Format {
     Markdown,
     /// One HTML file per volume of the pipeline documents: its text with headings, lists and tables.
     Document,
+    /// One TEI P5 file per volume of such a pipeline: sections, paragraphs and verse line by line, tables, notes, places on the pages.
+    Tei,
     /// One JSON object per chunk of a volume of the pipeline documents: its text, pages, boxes and headings.
     Chunks,
     /// The tables that BDRC's own programs for Google Vision and for a language model write, under their keys, of volumes that such a service
@@ -48,7 +50,7 @@ impl Format {
     pub fn has_blocks(self) -> bool {
         matches!(
             self,
-            Self::Bboxes | Self::Doctags | Self::Markdown | Self::Document
+            Self::Bboxes | Self::Doctags | Self::Markdown | Self::Document | Self::Tei
         )
     }
 }

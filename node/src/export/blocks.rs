@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use parkhang_actors::stage::StageTable;
-use parkhang_documents::{Block, DocumentPage, Role, doctags, html, markdown};
-use parkhang_store::artifact::{BlockRow, PageTextRow, VolumeLayout, failed_pages, read_table};
+use parkhang_documents::{Block, DocumentPage, Role, doctags, html, markdown, tei};
+use parkhang_store::artifact::{
+    BlockRow, LineDetectionRow, PageTextRow, VolumeLayout, blocks_key, failed_pages, read_table,
+};
 use parkhang_store::storage::ArtifactStore;
 
 /// Form of a document as one file.
@@ -15,11 +17,14 @@ pub enum DocumentForm {
     Doctags,
     Markdown,
     Html,
+    Tei,
 }
 
 /// A volume has no blocks, or no chunks.
 #[derive(Debug, thiserror::Error)]
-#[error("no {0} yet: the pipeline documents makes them (--pipeline documents)")]
+#[error(
+    "no {0} yet: the pipeline documents makes them (--pipeline documents), and of Tibetan scans the pipeline ocr_documents"
+)]
 pub struct NotMade(pub &'static str);
 
 /// The blocks of a volume, page by page.
@@ -37,21 +42,14 @@ impl VolumeBlocks {
     ///
     /// If a table is missing or damaged, or the store cannot be reached.
     pub async fn load(store: &dyn ArtifactStore, layout: &VolumeLayout) -> Result<Option<Self>> {
-        if store.head(&layout.blocks()).await?.is_none() {
+        let Some(key) = blocks_key(store, layout).await? else {
             return Ok(None);
-        }
-        let pages = read_table::<PageTextRow>(store, &layout.page_text()).await?.rows;
-        let mut by_page: BTreeMap<i32, DocumentPage> = BTreeMap::new();
-        for page in &pages {
-            by_page.insert(
-                page.page_index,
-                empty_page(page.page_index, [page.width, page.height]),
-            );
-        }
-        for row in read_table::<BlockRow>(store, &layout.blocks()).await?.rows {
+        };
+        let mut by_page = empty_pages(store, layout).await?;
+        for row in read_table::<BlockRow>(store, &key).await?.rows {
             let (number, index) = (row.page, row.block_index);
             let Some(page) = by_page.get_mut(&row.page_index) else {
-                bail!("block {index} of page {number} is of a page that is not in page_text");
+                bail!("block {index} of page {number} is of a page that is not there");
             };
             let block = row
                 .into_block()
@@ -62,7 +60,7 @@ impl VolumeBlocks {
         for (_, failure) in failed {
             let page = by_page
                 .entry(failure.page_index)
-                .or_insert_with(|| empty_page(failure.page_index, [0.0; 2]));
+                .or_insert_with(|| empty_page(failure.page_index, [0.0; 2], failure.image_name.clone()));
             if page.blocks.is_empty() {
                 let mark = format!("[{}: {}]", failure.image_name, failure.message);
                 page.blocks.push(mark_of(mark, page.size));
@@ -88,6 +86,7 @@ impl VolumeBlocks {
         let (folder, extension, text) = match form {
             DocumentForm::Doctags => ("doctags", "doctags", doctags(&self.pages)),
             DocumentForm::Markdown => ("markdown", "md", markdown(&self.pages)),
+            DocumentForm::Tei => ("tei", "xml", tei(name, &self.pages)),
             DocumentForm::Html => ("document", "html", html(name, &self.pages)),
         };
         let path = target.join(folder).join(format!("{name}.{extension}"));
@@ -96,10 +95,40 @@ impl VolumeBlocks {
     }
 }
 
-fn empty_page(index: i32, size: [f32; 2]) -> DocumentPage {
+/// The pages of a volume by their places, without blocks.
+async fn empty_pages(
+    store: &dyn ArtifactStore,
+    layout: &VolumeLayout,
+) -> Result<BTreeMap<i32, DocumentPage>> {
+    let mut pages = BTreeMap::new();
+    if store.head(&layout.page_text()).await?.is_some() {
+        for page in read_table::<PageTextRow>(store, &layout.page_text()).await?.rows {
+            let size = [page.width, page.height];
+            pages.insert(
+                page.page_index,
+                empty_page(page.page_index, size, page.source_name),
+            );
+        }
+        return Ok(pages);
+    }
+    for page in read_table::<LineDetectionRow>(store, &layout.line_detection())
+        .await?
+        .rows
+    {
+        let size = [page.image_width as f32, page.image_height as f32];
+        pages.insert(
+            page.page_index,
+            empty_page(page.page_index, size, page.source_name),
+        );
+    }
+    Ok(pages)
+}
+
+fn empty_page(index: i32, size: [f32; 2], image: String) -> DocumentPage {
     DocumentPage {
         number: u32::try_from(index).map_or(1, |index| index.saturating_add(1)),
         size,
+        image,
         blocks: Vec::new(),
     }
 }

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 
 use anyhow::{Context, Result};
-use parkhang_actors::stage::StageTable;
+use parkhang_actors::stage::{StageTable, page_geometry};
 use parkhang_core::domain::TextEncoding;
-use parkhang_models::line_detection::{ControlPoint, Dewarp, PageGeometry};
+use parkhang_models::line_detection::PageGeometry;
 use parkhang_models::line_extraction::line_outline;
 use parkhang_models::page::geometry::{Point, Rect, bounding_rect};
 use parkhang_store::artifact::{
@@ -58,7 +58,7 @@ pub async fn load_volume(store: &dyn ArtifactStore, stored: &StoredVolume) -> Re
         let mut rows = by_page.remove(page.image_name.as_str()).unwrap_or_default();
         // The table need not be in the order of the lines.
         rows.sort_by_key(|row| row.line_index);
-        let to_scan = page_geometry(page)?;
+        let to_scan = page_geometry(page).with_context(|| format!("page {}", page.image_name))?;
         // A text without an outline or a line image has no place on the page. That is so while a rerun has replaced the lines but not the
         // texts.
         let place = |row: &OcrResultRow| match &row.outline {
@@ -116,27 +116,6 @@ fn region_document(region: &PageRegion, to_scan: &PageGeometry) -> RegionDocumen
         kind: region.kind.clone(),
         polygon: points.map(|point| to_scan.to_page(point)).collect(),
     }
-}
-
-fn page_geometry(page: &LineDetectionRow) -> Result<PageGeometry> {
-    let side = |value: i32| u32::try_from(value).unwrap_or(0);
-    let dewarp = page.tps_points.as_ref().map(|points| Dewarp {
-        control_points: points
-            .iter()
-            .map(|[source_x, source_y, target_x, target_y]| ControlPoint {
-                source: [f64::from(*source_x), f64::from(*source_y)],
-                target: [f64::from(*target_x), f64::from(*target_y)],
-            })
-            .collect(),
-        alpha: page.tps_alpha.unwrap_or(0.5),
-    });
-    PageGeometry::new(
-        side(page.image_width),
-        side(page.image_height),
-        page.page_angle,
-        dewarp,
-    )
-    .with_context(|| format!("page {}", page.image_name))
 }
 
 /// Place of a line on the straightened page.

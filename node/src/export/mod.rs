@@ -221,6 +221,7 @@ async fn write_volume(
         }
         Format::Doctags => write_document(DocumentForm::Doctags),
         Format::Markdown => write_document(DocumentForm::Markdown),
+        Format::Tei => write_document(DocumentForm::Tei),
         Format::Document => write_document(DocumentForm::Html),
         Format::Html => {
             let path = target.join("html").join(format!("{name}.html"));

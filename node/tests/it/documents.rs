@@ -4,11 +4,15 @@ use std::path::{Path, PathBuf};
 
 use parkhang_core::domain::{JobKey, VolumeId};
 use parkhang_documents::{ChunkKind, Role};
-use parkhang_store::artifact::{ArtifactLayout, BlockRow, ChunkRow, VectorRow, VolumeLayout};
+use parkhang_store::artifact::{ArtifactLayout, BlockRow, ChunkRow, OcrResultRow, VectorRow, VolumeLayout};
 use serde_json::{Value, json};
 
 use crate::http_service::Service;
 use crate::support::{Finished, files, finish, node, provenance, rows, workspace};
+
+/// Namespaces of TEI and of XML itself.
+const TEI: &str = "http://www.tei-c.org/ns/1.0";
+const XML: &str = "http://www.w3.org/XML/1998/namespace";
 
 fn paper() -> PathBuf {
     workspace().join("tests/fixtures/pdf/paper.pdf")
@@ -127,6 +131,32 @@ fn a_document_is_cut_into_chunks() {
         tables.iter().any(|chunk| chunk.text.contains("Tsuen Wan | ")),
         "{tables:?}"
     );
+
+    let records = |stage: &str| -> Vec<Value> {
+        let file = format!("manifests/documents/pdf-paper/parkhang.{stage}.manifest.jsonl");
+        let lines = std::fs::read_to_string(out.join(file)).unwrap();
+        lines
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
+    };
+    for record in records("doctags") {
+        assert_eq!(
+            (&record["parse_engine"], &record["model_name"]),
+            (&json!("local"), &json!("layout"))
+        );
+    }
+    let records = records("chunk");
+    let counts = records
+        .iter()
+        .map(|record| record["chunk_count"].as_u64().unwrap());
+    assert_eq!(counts.sum::<u64>(), chunks.len() as u64);
+    assert_eq!(records[0]["chunks_format"], "chunks/1");
+    let of_first = chunks.iter().filter(|chunk| chunk.page == 1);
+    let longest = of_first.map(|chunk| f64::from(chunk.tokens)).fold(0.0, f64::max);
+    let percentile = |name: &str| records[0][name].as_f64().unwrap();
+    assert!(0.0 < percentile("tokens_p50") && percentile("tokens_p50") <= percentile("tokens_p95"));
+    assert!(percentile("tokens_p95") <= longest);
 
     let bytes = std::fs::read(out.join(key.as_str())).unwrap();
     let mut shorter = node([
@@ -324,4 +354,79 @@ fn a_volume_without_blocks_is_refused_with_the_way_to_make_them() {
         "{}",
         refused.stderr
     );
+}
+
+#[test]
+fn a_volume_that_was_read_becomes_a_document_without_being_read_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let scans = workspace().join("tests/fixtures/sample");
+    let run = |pipeline: &str| {
+        let mut command = node([
+            "ocr",
+            "--json",
+            "--export",
+            "text",
+            "--job",
+            "J1",
+            "--pipeline",
+            pipeline,
+        ]);
+        command.arg("--out").arg(&out).arg(&scans);
+        finish(command).exits(0)
+    };
+    run("ocr");
+    let volume: VolumeId = "W0PARKHANG-I0SAMPLE".parse().unwrap();
+    let layout = ArtifactLayout::bdrc_v2(&JobKey::new("J1").unwrap()).volume(&volume);
+    let texts = out.join(layout.ocr_results().as_str());
+    let read_at = std::fs::metadata(&texts).unwrap().modified().unwrap();
+    run("ocr_documents");
+    assert_eq!(std::fs::metadata(&texts).unwrap().modified().unwrap(), read_at);
+
+    let bare = |text: &str| -> String { text.split_whitespace().collect() };
+    let lines: Vec<OcrResultRow> = rows(&out, &layout.ocr_results());
+    let blocks: Vec<BlockRow> = rows(&out, &layout.line_blocks());
+    let of_page = |page: i32| -> String {
+        let blocks = blocks
+            .iter()
+            .filter(|block| block.page_index == page && !block.role.is_furniture());
+        blocks.map(|block| bare(&block.text)).collect()
+    };
+    for page in 0..6 {
+        let lines = lines.iter().filter(|line| line.page_index == page);
+        let text: String = lines.map(|line| bare(&line.text)).collect();
+        assert_eq!(of_page(page), text, "page {page}");
+    }
+    let chunks: Vec<ChunkRow> = rows(&out, &layout.chunks());
+    assert!(
+        chunks.iter().all(|chunk| chunk.lang.as_deref() == Some("bo")),
+        "{chunks:?}"
+    );
+
+    let to = folder.path().join("to");
+    export(&out, "tei,markdown", &to).exits(0);
+    let tei = std::fs::read_to_string(to.join("tei/W0PARKHANG-I0SAMPLE.xml")).unwrap();
+    let tei = roxmltree::Document::parse(&tei).unwrap();
+    let named = |name: &'static str| {
+        tei.descendants()
+            .filter(move |node| node.has_tag_name((TEI, name)))
+    };
+    assert_eq!((named("pb").count(), named("surface").count()), (6, 6));
+    let ids: Vec<&str> = tei
+        .descendants()
+        .filter_map(|node| node.attribute((XML, "id")))
+        .collect();
+    let links: Vec<&str> = tei
+        .descendants()
+        .filter_map(|node| node.attribute("facs"))
+        .collect();
+    assert!(
+        !links.is_empty() && links.iter().all(|link| ids.contains(&&link[1..])),
+        "{links:?}"
+    );
+    let body = named("body").next().unwrap();
+    let texts = body.descendants().filter(|node| node.is_text());
+    let written: String = texts.filter_map(|node| node.text()).map(bare).collect();
+    let read: String = blocks.iter().map(|block| bare(&block.text)).collect();
+    assert_eq!(written, read);
 }

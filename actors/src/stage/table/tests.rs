@@ -6,7 +6,7 @@ use parkhang_store::artifact::ErrorRow;
 use parkhang_test_support::assert_documented;
 
 use super::*;
-use crate::stage::{documents_pipeline, ocr_pipeline, page_ocr_pipeline};
+use crate::stage::{documents_pipeline, ocr_documents_pipeline, ocr_pipeline, page_ocr_pipeline};
 
 fn built_in() -> StageTable {
     StageTable::built_in()
@@ -104,7 +104,8 @@ fn page() -> String {
     let mut page = include_str!("intro.md")
         .replace("{ocr}", &cell_of(ocr_pipeline()))
         .replace("{page_ocr}", &cell_of(page_ocr_pipeline()))
-        .replace("{documents}", &cell_of(documents_pipeline()));
+        .replace("{documents}", &cell_of(documents_pipeline()))
+        .replace("{ocr_documents}", &cell_of(ocr_documents_pipeline()));
     page.push_str(
         "| stage | hardware | models | reads | writes | keys of the job that decide its results |\n",
     );

@@ -6,9 +6,11 @@ use arrow_array::{Array, ArrayRef, BooleanArray, ListArray, StructArray};
 use arrow_schema::{ArrowError, DataType, Field, Fields};
 use parkhang_documents::{Block, Cell, Role, Table, TableError};
 
+use super::VolumeLayout;
 use super::columns::{ColumnError, ColumnValue, downcast, named_column, refuse_nulls};
 use super::nested::{list, list_of};
 use super::row::artifact_row;
+use crate::storage::{ArtifactKey, ArtifactStore, StorageError};
 
 artifact_row! {
     /// Row of `blocks.parquet`: a block of a page. Its box is in points, 72 to the inch, of the page as it is displayed, from its top
@@ -35,7 +37,43 @@ artifact_row! {
     }
 }
 
+/// Key of the table of blocks, whichever stage has made them; `None` where none has.
+///
+/// # Errors
+///
+/// [`StorageError`] if the store cannot be reached.
+pub async fn blocks_key(
+    store: &dyn ArtifactStore,
+    layout: &VolumeLayout,
+) -> Result<Option<ArtifactKey>, StorageError> {
+    for key in [layout.blocks(), layout.line_blocks()] {
+        if store.head(&key).await?.is_some() {
+            return Ok(Some(key));
+        }
+    }
+    Ok(None)
+}
+
 impl BlockRow {
+    /// The row of a block at a reading position on a page.
+    pub fn new(image_name: &str, page_index: i32, block_index: i32, block: Block) -> Self {
+        let [bbox_x0, bbox_y0, bbox_x1, bbox_y1] = block.bounds;
+        Self {
+            image_name: image_name.to_owned(),
+            page_index,
+            page: page_index.saturating_add(1),
+            block_index,
+            role: block.role,
+            text: block.lines.join("\n"),
+            bbox_x0,
+            bbox_y0,
+            bbox_x1,
+            bbox_y1,
+            size: block.size,
+            cells: block.table.map(Table::into_cells).unwrap_or_default(),
+        }
+    }
+
     /// The block of the row, without the places of its words.
     ///
     /// # Errors

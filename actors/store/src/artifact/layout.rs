@@ -17,6 +17,7 @@ const CLEAN: &str = "clean";
 const PAGE_TEXT: &str = "page_text";
 const PAGE_OCR: &str = "page_ocr";
 const DOCTAGS: &str = "doctags";
+const LINE_BLOCKS: &str = "line_blocks";
 const CHUNK: &str = "chunk";
 const EMBED: &str = "embed";
 
@@ -174,6 +175,11 @@ impl VolumeLayout {
         below(&self.root, &format!("{DOCTAGS}/blocks.parquet"))
     }
 
+    /// Blocks of lines, in a volume that went through `ocr`.
+    pub fn line_blocks(&self) -> ArtifactKey {
+        below(&self.root, &format!("{LINE_BLOCKS}/blocks.parquet"))
+    }
+
     pub fn chunks(&self) -> ArtifactKey {
         below(&self.root, &format!("{CHUNK}/chunks.parquet"))
     }
@@ -256,6 +262,7 @@ mod tests {
             volume.page_text(),
             volume.words(),
             volume.blocks(),
+            volume.line_blocks(),
             volume.chunks(),
             volume.table(&ocr, "ocr_results"),
             volume.errors(&ocr),
@@ -275,6 +282,7 @@ mod tests {
             "page_text/page_text.parquet",
             "page_ocr/words.parquet",
             "doctags/blocks.parquet",
+            "line_blocks/blocks.parquet",
             "chunk/chunks.parquet",
             "ocr/ocr_results.parquet",
             "ocr/errors.parquet",

@@ -42,7 +42,7 @@ mod writer;
 
 pub use answers::KeptAnswer;
 pub use archive::{ArchiveError, ChatArchiveRow, VisionArchiveRow, chat_archive, vision_archive};
-pub use blocks::BlockRow;
+pub use blocks::{BlockRow, blocks_key};
 pub use chunks::{ChunkBox, ChunkRow};
 pub use columns::{ColumnError, ColumnValue, Columns};
 pub use error::{ArtifactError, InvalidImageName};

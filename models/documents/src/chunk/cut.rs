@@ -5,6 +5,7 @@ use std::ops::Range;
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::Tokens;
+use crate::tibetan::is_shad;
 
 /// Signs that stand before what they enclose.
 const OPENING: &[char] = &['(', '[', '{', '“', '‘', '«', '「', '『', '《', '（'];
@@ -59,11 +60,6 @@ fn sentences(text: &str) -> Vec<Range<usize>> {
         start = end;
     }
     found
-}
-
-/// True for the signs that close a clause or verse in Tibetan.
-fn is_shad(letter: char) -> bool {
-    matches!(letter, '\u{0F0D}'..='\u{0F12}' | '\u{0F14}')
 }
 
 /// The range without white space at its ends; `None` if nothing is left.

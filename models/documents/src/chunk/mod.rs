@@ -4,7 +4,6 @@
 //! sentence at words (`cut`), and a table by rows (`table`). Lengths are in tokens of whatever will read the chunks.
 
 mod cut;
-mod headings;
 mod language;
 mod pack;
 mod pieces;

@@ -3,12 +3,13 @@
 use std::ops::Range;
 
 use super::cut::{Cut, cut, last_words};
-use super::headings::{is_heading, paths};
 use super::pieces::{self, Piece, headings_at_the_end, places, sum, text};
 use super::table::{TableChunks, TableText};
 use super::{Chunk, ChunkKind, ChunkLimits, Tokens};
 use crate::block::Role;
+use crate::captions::unit_at;
 use crate::document::Part;
+use crate::headings::{is_heading, paths};
 
 pub(super) fn packed(parts: &[Part], limits: ChunkLimits, tokens: &Tokens<'_>) -> Vec<Chunk> {
     let mut packer = Packer {
@@ -22,7 +23,8 @@ pub(super) fn packed(parts: &[Part], limits: ChunkLimits, tokens: &Tokens<'_>) -
     };
     let mut place = 0;
     while place < parts.len() {
-        let unit = place..place + unit_at(parts, place);
+        let role = |place: usize| parts.get(place).map(|part| part.role);
+        let unit = place..place + unit_at(role, place);
         place = unit.end;
         match unit.clone().find(|&place| parts[place].table.is_some()) {
             Some(table) => packer.table(table, unit),
@@ -31,19 +33,6 @@ pub(super) fn packed(parts: &[Part], limits: ChunkLimits, tokens: &Tokens<'_>) -
     }
     packer.flush();
     packer.chunks
-}
-
-/// Number of parts from `place` on that stay together: a table or figure and its captions.
-fn unit_at(parts: &[Part], place: usize) -> usize {
-    let role = |place: usize| parts.get(place).map(|part| part.role);
-    let captioned = |place| matches!(role(place), Some(Role::Table | Role::Figure));
-    let is_caption = |place| role(place) == Some(Role::Caption);
-    if is_caption(place) {
-        return 1 + usize::from(captioned(place + 1));
-    }
-    // The caption of the table that follows is not that of this one.
-    let is_next = role(place) == Some(Role::Table) && role(place + 2) == Some(Role::Table);
-    1 + usize::from(captioned(place) && is_caption(place + 1) && !is_next)
 }
 
 struct Packer<'d> {
@@ -62,12 +51,11 @@ struct Packer<'d> {
 impl Packer<'_> {
     /// Adds parts that stay together where they can.
     fn paragraphs(&mut self, unit: Range<usize>) {
-        let heads = unit
-            .clone()
-            .next()
-            .is_some_and(|place| is_heading(&self.parts[place]));
+        let first = unit.clone().next().map(|place| &self.parts[place]);
+        let heads = first.is_some_and(is_heading);
+        let is_title = first.is_some_and(|first| first.role == Role::Title);
         let pieces: Vec<Piece> = unit.flat_map(|place| self.pieces(place)).collect();
-        if heads && self.has_text() && sum(&self.open) >= self.limits.min {
+        if heads && self.has_text() && (is_title || sum(&self.open) >= self.limits.min) {
             self.flush();
         }
         let length = sum(&pieces);

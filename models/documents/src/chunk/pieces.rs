@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::headings::is_heading;
 use crate::document::{Part, Place};
+use crate::headings::is_heading;
 
 /// Piece of a part: a sentence or less.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -48,6 +48,7 @@ fn page(number: u32, mut blocks: Vec<Block>) -> DocumentPage {
     DocumentPage {
         number,
         size: [600.0, 800.0],
+        image: String::new(),
         blocks,
     }
 }

@@ -7,7 +7,7 @@ use crate::document::Part;
 const LARGER: f32 = 1.1;
 
 /// The open headings at each part, by their places among the parts, from the outermost down; a heading is the last of its own.
-pub(super) fn paths(parts: &[Part]) -> Vec<Vec<usize>> {
+pub(crate) fn paths(parts: &[Part]) -> Vec<Vec<usize>> {
     let mut open: Vec<usize> = Vec::new();
     let mut paths = Vec::with_capacity(parts.len());
     for (place, part) in parts.iter().enumerate() {
@@ -24,7 +24,7 @@ pub(super) fn paths(parts: &[Part]) -> Vec<Vec<usize>> {
     paths
 }
 
-pub(super) fn is_heading(part: &Part) -> bool {
+pub(crate) fn is_heading(part: &Part) -> bool {
     matches!(part.role, Role::Title | Role::Heading)
 }
 
@@ -32,7 +32,7 @@ pub(super) fn is_heading(part: &Part) -> bool {
 fn is_above(upper: &Part, lower: &Part) -> bool {
     match (upper.role, lower.role) {
         (Role::Title, Role::Heading) => return true,
-        (Role::Heading, Role::Title) => return false,
+        (_, Role::Title) => return false,
         _ => {}
     }
     match (depth(&upper.text), depth(&lower.text)) {
