@@ -6,14 +6,6 @@ use crate::inference::{InferenceError, Terms};
 use crate::models::EmbeddingModels;
 use crate::terms::counted;
 
-/// Vectors of a text.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Embedding {
-    /// Direction of the text's meaning, of length 1.
-    pub dense: Vec<f32>,
-    pub sparse: Terms,
-}
-
 /// Dense vectors of texts, in order. What is longer than the network takes is cut off.
 ///
 /// # Errors

@@ -19,7 +19,7 @@ mod terms;
 mod token;
 mod word_piece;
 
-pub use embed::{Embedding, dense, sparse};
+pub use embed::{dense, sparse};
 pub use inference::InferenceError;
 pub use models::{EmbeddingModels, FOLDERS, is_embedding_models, load, load_tokenizer};
 pub use parkhang_kernels::device::{ComputeDevice, DeviceSpec};

@@ -220,7 +220,7 @@ fn largest(values: &[f32]) -> f32 {
     let mut largest = [f32::NEG_INFINITY; LANES];
     for group in groups {
         for (largest, &value) in largest.iter_mut().zip(group) {
-            *largest = if value > *largest { value } else { *largest };
+            *largest = larger(*largest, value);
         }
     }
     largest
