@@ -11,6 +11,7 @@ use crate::config::command::ConfigCommand;
 use crate::device::DeviceArgs;
 use crate::eval::EvalArgs;
 use crate::export::ExportArgs;
+use crate::manifests::ManifestsCommand;
 use crate::manual::ManArgs;
 use crate::models::ModelsCommand;
 use crate::ocr::OcrArgs;
@@ -67,6 +68,9 @@ pub enum Command {
     /// Look at pages of PDFs.
     #[command(subcommand)]
     Pages(PagesCommand),
+    /// Look at the records of pages that runs keep: slow ones, errors.
+    #[command(subcommand)]
+    Manifests(ManifestsCommand),
     /// Check or show the configuration of a node.
     #[command(subcommand)]
     Config(ConfigCommand),

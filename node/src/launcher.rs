@@ -68,6 +68,7 @@ fn worker_command(loaded: &Loaded) -> Result<Arc<WorkerCommand>> {
     let program = std::env::current_exe().context("where this program is")?;
     // Absolute, so that the file is found whatever the working directory of a worker is.
     let file = loaded.file().map(std::path::absolute).transpose()?;
+    let profile = loaded.profile().map(str::to_owned);
     let mut settings = loaded.flags();
     if loaded.config.health.listen.is_some() {
         // The configured port is used by the orchestrator on this machine, so each worker takes a free one.
@@ -77,6 +78,9 @@ fn worker_command(loaded: &Loaded) -> Result<Arc<WorkerCommand>> {
         let mut command = Command::new(&program);
         if let Some(file) = &file {
             command.arg("--config-file").arg(file);
+        }
+        if let Some(profile) = &profile {
+            command.arg("--config-profile").arg(profile);
         }
         let own = [
             format!("node.name={name}"),

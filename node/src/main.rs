@@ -28,6 +28,7 @@ mod http;
 mod join;
 mod launcher;
 mod log;
+mod manifests;
 mod manual;
 mod models;
 mod networks;
@@ -112,6 +113,7 @@ fn run(cli: Cli, name: &'static str) -> anyhow::Result<ExitCode> {
             Some(Command::Device(arguments)) => device::run(&arguments),
             Some(Command::Models(command)) => models::run(command),
             Some(Command::Pages(command)) => pages::run(command).await,
+            Some(Command::Manifests(command)) => manifests::run(&command),
             Some(Command::Config(command)) => config::command::run(command),
             Some(Command::Tls(command)) => tls::command::run(command).map(|()| ExitCode::SUCCESS),
             Some(Command::Repl(arguments)) => repl::run(arguments).await,

@@ -180,6 +180,7 @@ async fn a_transaction_that_is_refused_fails_none_of_the_reports_that_share_it()
     assert_eq!(job.status, JobStatus::Completed);
 }
 
+/// Rows: 211.
 #[test]
 fn the_example_stage_is_the_one_that_the_contributors_guide_shows() {
     let guide = include_str!("../../CONTRIBUTING.md");
@@ -190,7 +191,7 @@ fn the_example_stage_is_the_one_that_the_contributors_guide_shows() {
     assert_eq!(example, Some(include_str!("new_stage.rs")));
 }
 
-/// Rows: F6.
+/// Rows: F6, 211.
 #[tokio::test]
 async fn the_example_stage_of_the_contributors_guide_runs() {
     let syllables = Syllables {

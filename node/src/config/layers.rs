@@ -1,6 +1,6 @@
-//! Merging of the layers: built-in values, a file, the environment, flags. Pure: text and variables are arguments.
+//! Merging of the layers: built-in values, a file, a profile of it, the environment, flags. Pure: text and variables are arguments.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -15,6 +15,9 @@ use super::shortcuts::Shortcut;
 
 /// Prefix of `SECTION__KEY` in the names of environment variables.
 const PREFIX: &str = "PARKHANG_";
+
+/// Prefix of keys of a file that belong to one of its profiles.
+const PROFILE: &str = "profile.";
 
 /// Effective value with its origin.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,6 +34,8 @@ pub struct Layers {
     /// Value and origin of each key.
     pub settings: BTreeMap<String, Setting>,
     pub problems: Vec<Problem>,
+    /// Names of the profiles of the file.
+    profiles: BTreeSet<String>,
 }
 
 impl Layers {
@@ -50,18 +55,26 @@ impl Layers {
                 .collect(),
             schema,
             problems: Vec::new(),
+            profiles: BTreeSet::new(),
         })
     }
 
-    pub fn add_file(&mut self, path: &Path, text: &str) {
+    /// Adds the values of a file, and above them those of one of its profiles. Values of the others are checked and not taken.
+    pub fn add_file(&mut self, path: &Path, text: &str, profile: Option<&str>) {
         let at = |line| Origin::File {
             path: path.to_owned(),
             line,
         };
         match file::parse(text) {
             Ok(entries) => {
-                for entry in entries {
+                let (of_profiles, others): (Vec<_>, Vec<_>) = entries
+                    .into_iter()
+                    .partition(|entry| entry.key.starts_with(PROFILE));
+                for entry in others {
                     self.set(&entry.key, entry.value, at(entry.line));
+                }
+                for entry in of_profiles {
+                    self.add_to_profile(path, entry, profile);
                 }
             }
             Err(error) => self.problems.push(Problem::Unusable {
@@ -69,6 +82,41 @@ impl Layers {
                 message: error.message,
             }),
         }
+    }
+
+    /// Adds a value of a profile: its key is `profile.NAME.SECTION.KEY`.
+    fn add_to_profile(&mut self, path: &Path, entry: file::Entry, chosen: Option<&str>) {
+        let below = entry.key.strip_prefix(PROFILE);
+        let named = below.and_then(|below| below.split_once('.'));
+        let (name, key) = named.unwrap_or((below.unwrap_or_default(), ""));
+        let origin = Origin::Profile {
+            name: name.to_owned(),
+            path: path.to_owned(),
+            line: entry.line,
+        };
+        self.profiles.insert(name.to_owned());
+        if chosen == Some(name) {
+            self.set(key, entry.value, origin);
+        } else if let Err(message) = self.acceptable(key, &entry.value) {
+            let key = key.to_owned();
+            self.problems.push(Problem::Value { origin, key, message });
+        }
+    }
+
+    /// Reports a profile that was chosen and that no file has.
+    pub fn require_profile(&mut self, chosen: &str) {
+        if self.profiles.contains(chosen) {
+            return;
+        }
+        let known: Vec<&str> = self.profiles.iter().map(String::as_str).collect();
+        let known = match known[..] {
+            [] => "the configuration has no profiles".to_owned(),
+            _ => format!("the profiles are {}", known.join(", ")),
+        };
+        self.problems.push(Problem::Unusable {
+            origin: Origin::Flag("--config-profile"),
+            message: format!("there is no profile {chosen}; {known}"),
+        });
     }
 
     /// Adds the values of the variables that name keys; others are ignored.
@@ -209,9 +257,12 @@ pub fn variable(key: &str) -> String {
 fn relative_to(origin: &Origin, key: &str, value: Value) -> Value {
     let (_, name) = schema::split(key);
     let is_path = name.ends_with("_file") || name.ends_with("_dir") || name == "folder";
-    match (origin, &value) {
-        (Origin::File { path, .. }, Value::String(text)) if is_path && !text.is_empty() => beside(path, text),
-        (Origin::File { path, .. }, Value::Array(items)) if key == "node.models" => Value::Array(
+    let (Origin::File { path, .. } | Origin::Profile { path, .. }) = origin else {
+        return value;
+    };
+    match &value {
+        Value::String(text) if is_path && !text.is_empty() => beside(path, text),
+        Value::Array(items) if key == "node.models" => Value::Array(
             items
                 .iter()
                 .map(|item| item.as_str().map_or(item.clone(), |text| beside(path, text)))

@@ -1,4 +1,4 @@
-//! Configuration of a node, merged from layers: built-in values, a file, the environment, flags.
+//! Configuration of a node, merged from layers: built-in values, a file, a profile of it, the environment, flags.
 //!
 //! Every value keeps its origin, and the result is checked as a whole before anything starts, so a user sees all faults at once,
 //! each with the file and line or the variable to change, and not the first one in the middle of a start. A value that cannot be used
@@ -69,6 +69,9 @@ pub struct ConfigArgs {
     /// Configuration file; by default ./cluster.toml or /etc/parkhang/cluster.toml, whichever exists.
     #[arg(long, env = "PARKHANG_CONFIG", value_name = "FILE")]
     pub config_file: Option<PathBuf>,
+    /// Profile of the configuration file, a section [profile.NAME.SECTION], whose values go above the others of the file.
+    #[arg(long, env = "PARKHANG_PROFILE", value_name = "NAME")]
+    pub config_profile: Option<String>,
     /// Set a key of the configuration, such as cluster.lease=90s; may be repeated. See `docs/config.md`.
     #[arg(long, value_name = "SECTION.KEY=VALUE")]
     pub set: Vec<String>,
@@ -94,6 +97,7 @@ pub struct Loaded {
     pub config: ClusterConfig,
     pub secrets: Secrets,
     file: Option<PathBuf>,
+    profile: Option<String>,
     /// Value and origin of each key.
     settings: BTreeMap<String, Setting>,
     /// Values of layers that cannot be used; the layer below stays in effect for their keys.
@@ -115,6 +119,7 @@ impl Loaded {
             .or_else(|| USUAL_FILES.iter().map(PathBuf::from).find(|path| path.is_file()));
         Self::from_layers(
             file.as_deref(),
+            arguments.config_profile.as_deref(),
             &variables,
             &arguments.set,
             &arguments.shortcuts(),
@@ -123,11 +128,12 @@ impl Loaded {
 
     /// Returns the built-in values with the changes of flags only: the configuration of a command that is not part of a cluster.
     pub fn apart(buckets: &BucketArgs) -> Result<Self> {
-        Self::from_layers(None, &BTreeMap::new(), &[], &buckets.shortcuts())
+        Self::from_layers(None, None, &BTreeMap::new(), &[], &buckets.shortcuts())
     }
 
     fn from_layers(
         file: Option<&Path>,
+        profile: Option<&str>,
         variables: &BTreeMap<OsString, OsString>,
         flags: &[String],
         shortcuts: &[Shortcut],
@@ -136,12 +142,15 @@ impl Loaded {
         if let Some(path) = file {
             // A file that cannot be read is reported with all other problems, so that the rest is still checked.
             match std::fs::read_to_string(path) {
-                Ok(text) => layers.add_file(path, &text),
+                Ok(text) => layers.add_file(path, &text, profile),
                 Err(error) => layers.problems.push(Problem::Source {
                     path: path.to_owned(),
                     message: error.to_string(),
                 }),
             }
+        }
+        if let Some(profile) = profile {
+            layers.require_profile(profile);
         }
         layers.add_variables(variables.clone());
         layers.add_flags(flags.iter().map(String::as_str));
@@ -163,6 +172,7 @@ impl Loaded {
             config,
             secrets,
             file: file.map(Path::to_owned),
+            profile: profile.map(str::to_owned),
             settings,
             problems,
         })
@@ -202,6 +212,11 @@ impl Loaded {
     /// Returns the configuration file, if there is one.
     pub fn file(&self) -> Option<&Path> {
         self.file.as_deref()
+    }
+
+    /// Returns the profile of the file that was chosen, if one was.
+    pub fn profile(&self) -> Option<&str> {
+        self.profile.as_deref()
     }
 
     /// Returns the values set by flags, as arguments of `--set`.

@@ -11,6 +11,12 @@ pub enum Origin {
         path: PathBuf,
         line: usize,
     },
+    /// A profile of a file.
+    Profile {
+        name: String,
+        path: PathBuf,
+        line: usize,
+    },
     /// An environment variable.
     Variable(String),
     /// A flag of the command line.
@@ -24,6 +30,7 @@ impl fmt::Display for Origin {
         match self {
             Self::BuiltIn => f.write_str("built in"),
             Self::File { path, line } => write!(f, "{}:{line}", path.display()),
+            Self::Profile { name, path, line } => write!(f, "{}:{line} (profile {name})", path.display()),
             Self::Variable(name) => f.write_str(name),
             Self::Flag(name) => f.write_str(name),
             Self::SecretFile(path) => write!(f, "{}", path.display()),

@@ -35,7 +35,7 @@ fn load(file: Option<&Path>, variables: &[(&str, &str)], flags: &[&str]) -> Load
         .iter()
         .map(|(name, value)| (OsString::from(name), OsString::from(value)));
     let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
-    Loaded::from_layers(file, &variables.collect::<BTreeMap<_, _>>(), &flags, &[]).unwrap()
+    Loaded::from_layers(file, None, &variables.collect::<BTreeMap<_, _>>(), &flags, &[]).unwrap()
 }
 
 fn problems(file: Option<&Path>, variables: &[(&str, &str)], flags: &[&str]) -> Vec<String> {
@@ -372,7 +372,7 @@ fn flags_for_buckets_are_short_for_keys() {
         region: None,
         layout: Some("bdrc_v1".to_owned()),
     };
-    let loaded = Loaded::from_layers(Some(&file), &BTreeMap::new(), &[], &buckets.shortcuts()).unwrap();
+    let loaded = Loaded::from_layers(Some(&file), None, &BTreeMap::new(), &[], &buckets.shortcuts()).unwrap();
     let loaded = loaded.validated().unwrap();
     let (pages, storage) = (&loaded.config.pages, &loaded.config.storage);
     assert_eq!((pages.kind, &pages.folder), (PagesKind::Bdrc, &None));
@@ -450,7 +450,7 @@ fn a_mistake_is_told_by_the_flag_that_made_it() {
         key: "node.roles",
         value: "king".to_owned(),
     };
-    let loaded = Loaded::from_layers(None, &BTreeMap::new(), &[], &[role]).unwrap();
+    let loaded = Loaded::from_layers(None, None, &BTreeMap::new(), &[], &[role]).unwrap();
     let Err(Problems(problems)) = loaded.validated() else {
         panic!("there is no such role");
     };
@@ -466,6 +466,7 @@ mod entities;
 mod files;
 mod implied;
 mod pipelines;
+mod profiles;
 mod queues;
 mod scaling;
 mod secrets;

@@ -215,6 +215,7 @@ mod tests {
         }
     }
 
+    /// Rows: 213.
     #[test]
     fn exit_codes() {
         assert_eq!(summary(JobStatus::Completed, 0, false).exit_code(), 0);

@@ -165,6 +165,9 @@ impl Part {
         for setting in settings.chain(own) {
             arguments.extend(["--set".to_owned(), setting]);
         }
+        if let Some(profile) = &config.config_profile {
+            arguments.extend(["--config-profile".to_owned(), profile.clone()]);
+        }
         Self {
             name,
             arguments,

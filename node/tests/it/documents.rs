@@ -93,6 +93,7 @@ fn a_paper_becomes_a_document() {
     );
 }
 
+/// Rows: 200, 201.
 #[test]
 fn a_document_is_cut_into_chunks() {
     let folder = tempfile::tempdir().unwrap();

@@ -42,19 +42,18 @@ impl<'t> TableText<'t> {
         } else {
             (String::new(), &lines[..], limits.max)
         };
-        let rows = rows.iter().flat_map(|row| {
+        let mut fitting = Vec::with_capacity(rows.len());
+        for row in rows.iter().filter(|row| !row.text.is_empty()) {
             let whole = tokens(&row.text).len();
-            let cuts = if whole <= room {
-                Vec::from_iter((!row.text.is_empty()).then(|| (row.text.clone(), whole)))
+            if whole <= room {
+                fitting.push((row.text.clone(), whole));
             } else {
                 let cuts = cut(&row.text, room, tokens).into_iter();
-                cuts.map(|cut| (row.text[cut.range].to_owned(), cut.tokens))
-                    .collect()
-            };
-            cuts
-        });
+                fitting.extend(cuts.map(|cut| (row.text[cut.range].to_owned(), cut.tokens)));
+            }
+        }
         Self {
-            rows: rows.collect(),
+            rows: fitting,
             head,
             limits,
             tokens,

@@ -65,6 +65,33 @@ fn the_keys_of_a_generation_are_all_that_differs() {
     assert_eq!(differing, keys);
 }
 
+/// Rows: 212.
+#[test]
+fn the_options_of_stages_are_keys() {
+    let given = [
+        "workers=3",
+        "max_queue=6",
+        "error_budget=2",
+        "diagnostics_interval_s=5",
+        "timeout_s=7.5",
+        "retries=4",
+        "retry_backoff_s=0.5",
+        "limit=9",
+    ];
+    let expected = JobConfig {
+        workers: 3,
+        max_queue: 6,
+        error_budget: 2,
+        diagnostics_interval_s: 5.0,
+        timeout_s: 7.5,
+        retries: 4,
+        retry_backoff_s: 0.5,
+        limit: 9,
+        ..JobConfig::default()
+    };
+    assert_eq!(JobConfig::default().with_overrides(given), Ok(expected));
+}
+
 #[test]
 fn bad_overrides_name_the_key() {
     let fail = |pair| {
@@ -93,6 +120,11 @@ fn bad_overrides_name_the_key() {
             "max_running=1.5",
             "max_running must be a whole number, 0 or more, not 1.5",
         ),
+        (
+            "chunk_overlap=200",
+            "chunk_overlap must be half of chunk_max_tokens at most, not 200",
+        ),
+        ("chunk_max_tokens=8", "chunk_max_tokens must be 16 to 8192, not 8"),
         ("priority=high", "priority must be a whole number, not high"),
         ("timeout_s=soon", "timeout_s must be a number, not soon"),
         (
