@@ -47,6 +47,8 @@ pub async fn volume_text(
             }
         }
     }
+    let numbers: HashMap<i32, u32> = pages.keys().copied().zip(1..).collect();
+    let chunks = chunks(store, layout, &numbers).await?;
     let numbered = pages
         .into_values()
         .zip(1..)
@@ -54,7 +56,40 @@ pub async fn volume_text(
     Ok(Some(VolumeText {
         volume: volume.to_string(),
         pages: numbered.collect(),
+        chunks,
     }))
+}
+
+/// The chunks of a volume that is a document, with their vectors where it was embedded.
+async fn chunks(
+    store: &dyn ArtifactStore,
+    layout: &VolumeLayout,
+    numbers: &HashMap<i32, u32>,
+) -> Result<Vec<ChunkText>, ArtifactError> {
+    if store.head(&layout.chunks()).await?.is_none() {
+        return Ok(Vec::new());
+    }
+    let rows = read_table::<ChunkRow>(store, &layout.chunks()).await?.rows;
+    let mut vectors: HashMap<i32, VectorRow> = HashMap::new();
+    if store.head(&layout.vectors()).await?.is_some() {
+        let embedded = read_table::<VectorRow>(store, &layout.vectors()).await?.rows;
+        vectors = embedded.into_iter().map(|row| (row.chunk, row)).collect();
+    }
+    let chunk = |row: ChunkRow| {
+        let vectors = vectors.remove(&row.chunk);
+        let (dense, terms) = vectors.map_or_else(Default::default, |vectors| {
+            let terms = vectors.indices.into_iter().zip(vectors.values);
+            (vectors.dense, terms.collect())
+        });
+        ChunkText {
+            page: numbers.get(&row.page_index).copied().unwrap_or(1),
+            language: row.lang.unwrap_or_default(),
+            text: row.text,
+            dense,
+            terms,
+        }
+    };
+    Ok(rows.into_iter().map(chunk).collect())
 }
 
 async fn of_words(

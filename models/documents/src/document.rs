@@ -4,6 +4,7 @@ use crate::block::{Block, Role, Table};
 use crate::geometry::{Bounds, common};
 use crate::lines::is_written_together;
 use crate::markers::{ends_sentence, marker};
+use crate::tibetan::opens;
 
 /// Blocks of a page of a document.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -146,7 +147,7 @@ fn goes_on(before: &Part, place: &Place, text: &str) -> bool {
     let begins_anew = text
         .chars()
         .next()
-        .is_none_or(|first| first.is_uppercase() || first.is_numeric());
+        .is_none_or(|first| first.is_uppercase() || first.is_numeric() || opens(first));
     is_elsewhere
         && place.page <= last.page + 1
         && !ends_sentence(&before.text)
@@ -206,6 +207,19 @@ mod tests {
             ["A sentence that is not at its end.", "1 A note.", "Another one."]
         );
         assert_eq!(parts[0].places.len(), 2);
+    }
+
+    #[test]
+    fn a_text_that_a_yig_mgo_opens_is_no_part_of_the_one_before() {
+        let found = |second: &str| {
+            let pages = [
+                page(1, vec![block(Role::Text, 700.0, &["བཅོམ་ལྡན་འདས་མཉན་ཡོད་"])]),
+                page(2, vec![block(Role::Text, 50.0, &[second])]),
+            ];
+            parts(&pages).len()
+        };
+        assert_eq!(found("ན་བཞུགས་སོ།"), 1);
+        assert_eq!(found("༄༅། །འདི་སྐད་བདག་གིས་ཐོས་པ།"), 2);
     }
 
     #[test]

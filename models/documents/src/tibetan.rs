@@ -286,7 +286,7 @@ pub(crate) fn is_shad(letter: char) -> bool {
 }
 
 /// True for the signs that open a text or a section: yig mgo and sbrul shad.
-fn opens(letter: char) -> bool {
+pub(crate) fn opens(letter: char) -> bool {
     matches!(letter, '\u{0F01}'..='\u{0F0A}' | '\u{0FD0}'..='\u{0FD4}')
 }
 

@@ -7,6 +7,7 @@ use tantivy::postings::Postings;
 use tantivy::schema::IndexRecordOption;
 use tantivy::{DocAddress, DocSet, TERMINATED, Term};
 
+use super::fusion::Ranking;
 use super::{Page, QueryVectors, Ranked, Searched, sort};
 use crate::error::SearchError;
 use crate::query::{Filter, chunks_of};
@@ -16,6 +17,9 @@ use crate::volume::term_of;
 
 /// Least cosine of two texts that have something to do with each other; those that have nothing are below .13.
 const LEAST_COSINE: f32 = 0.2;
+
+/// Weight of the ranking by terms. These are of one language, and would put the pages of the query's before those that answer it in another.
+const TERMS: f32 = 0.5;
 
 /// Chunks that are like a query.
 pub(super) struct Meaning {
@@ -81,7 +85,7 @@ impl Meaning {
     }
 
     /// The pages of the chunks, each once, for each way of ranking them.
-    pub(super) fn rankings(&self, searched: &Searched) -> Result<Vec<Vec<Page>>, SearchError> {
+    pub(super) fn rankings(&self, searched: &Searched) -> Result<Vec<Ranking<Page>>, SearchError> {
         let pages = |ranking: &[Ranked]| -> Result<Vec<Page>, SearchError> {
             let mut seen = HashSet::new();
             let mut pages = Vec::new();
@@ -93,7 +97,16 @@ impl Meaning {
             }
             Ok(pages)
         };
-        Ok(vec![pages(&self.dense)?, pages(&self.sparse)?])
+        Ok(vec![
+            Ranking {
+                weight: 1.0,
+                items: pages(&self.dense)?,
+            },
+            Ranking {
+                weight: TERMS,
+                items: pages(&self.sparse)?,
+            },
+        ])
     }
 
     /// Text of the chunk by which a page was found.

@@ -10,7 +10,7 @@ use tantivy::query::{BooleanQuery, Occur, Query as EngineQuery, TermQuery};
 use tantivy::schema::{Field, IndexRecordOption, Value};
 use tantivy::{DocAddress, TantivyDocument, Term};
 
-use self::fusion::fuse;
+use self::fusion::{Ranking, fuse};
 use self::meaning::Meaning;
 use self::words::Words;
 use crate::error::SearchError;
@@ -139,13 +139,13 @@ pub fn search(indexes: &[&Snapshot], request: &Request) -> Result<Found, SearchE
         });
     };
     let meaning = Meaning::find(&searched, vectors, &request.query.filters, depth)?;
-    let of_words: Vec<Page> = words
+    let items = words
         .ranked
         .iter()
         .map(|ranked| searched.page(*ranked))
         .collect::<Result<_, _>>()?;
     let mut rankings = meaning.rankings(&searched)?;
-    rankings.push(of_words);
+    rankings.push(Ranking { weight: 1.0, items });
     let fused = fuse(&rankings);
     let total = if words.total > 0 { words.total } else { fused.len() };
     let mut hits = Vec::new();
