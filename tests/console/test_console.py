@@ -260,6 +260,30 @@ def test_a_text_is_found(visitor, site, scope):
     expect(page.locator("ol.lines li.on")).to_contain_text(text)
 
 
+def test_all_jobs_are_searched_and_lines_are_shown_as_they_look(visitor, site):
+    site.finish()
+    text = site.ask(f"/jobs/{JOB}/volumes/{SAMPLE}/pages/3")["lines"][1]["text"][:12]
+    someone = visitor()
+    someone.sign_in()
+    page = someone.open("/search", "Search")
+    field = page.get_by_role("searchbox")
+    expect(field).to_be_focused()
+    field.fill(text)
+    field.press("Enter")
+    hit = page.get_by_role("link", name=f"{JOB}, {SAMPLE}, page 3, line 2")
+    expect(hit).to_be_visible()
+    line = page.get_by_role("listitem").filter(has=hit).locator("img").first
+    line.scroll_into_view_if_needed()
+    page.wait_for_function("image => image.complete && image.naturalWidth > 100", arg=line.element_handle())
+    assert "q=" in page.url
+    # The address is that of the search.
+    page.reload()
+    expect(hit).to_be_visible()
+    field.fill("ཀཀཀཀ་ཁཁཁཁ")
+    field.press("Enter")
+    expect(page.get_by_role("status").filter(has_text="Not found")).to_be_visible()
+
+
 def test_what_was_read_is_taken_away(visitor, site):
     site.finish()
     image = site.ask(f"/jobs/{JOB}/volumes/{SAMPLE}/pages")["pages"][1]
