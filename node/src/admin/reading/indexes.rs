@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use parkhang_actors::search::{WantedVolume, update_index};
-use parkhang_core::domain::{Job, JobKey, Position, TaskStatus};
+use parkhang_core::domain::{Job, JobKey, Position, Task, TaskStatus};
 use parkhang_search::{IndexFolder, SearchError, Snapshot};
 use parkhang_state::StateStore;
 use tokio::sync::{Semaphore, watch};
@@ -18,8 +18,6 @@ use crate::admin::{Admin, Refusal};
 use crate::config::Loaded;
 use crate::search::QueryModels;
 
-/// Time for which an index counts as up to date.
-const FRESH: Duration = Duration::from_secs(5);
 /// Jobs whose indexes are brought up to date at the same time.
 const AT_ONCE: usize = 2;
 /// Folder of the indexes, below the state of the node.
@@ -39,6 +37,8 @@ pub struct Indexes {
 struct JobIndex {
     folder: IndexFolder,
     view: watch::Sender<View>,
+    /// Held while the folder is read and shown, so that nobody shows an older state of it after a newer one.
+    publishing: Mutex<()>,
 }
 
 /// Index of a job as it can be searched now.
@@ -52,7 +52,17 @@ pub struct View {
     /// Reason for which the last update went wrong.
     pub trouble: Option<String>,
     is_updating: bool,
-    updated: Option<Instant>,
+    /// Time at which the last update that has ended began.
+    begun: Option<Instant>,
+}
+
+/// Demands on how new an index is.
+#[derive(Debug, Clone, Copy)]
+pub struct Freshness {
+    /// Age of what the index may lack.
+    pub age: Duration,
+    /// Time to wait for an index that is older.
+    pub patience: Duration,
 }
 
 impl Indexes {
@@ -70,32 +80,39 @@ impl Indexes {
         &self.models
     }
 
-    /// Returns the index of a job, after at most `patience` for what was read since. The update goes on behind it.
+    /// Returns the index of a job, up to date as far as it is so in time; an update goes on behind the answer.
     ///
     /// # Errors
     ///
     /// When there is no folder for the state of this node.
-    pub async fn of_job(&self, admin: &Admin, job: &Job, patience: Duration) -> Result<View, Refusal> {
+    pub async fn of_job(&self, admin: &Admin, job: &Job, wanted: Freshness) -> Result<View, Refusal> {
         let index = self.index(&job.key)?;
         let mut view = index.view.subscribe();
-        let is_due = index.view.send_if_modified(|view| {
-            let is_fresh = view.updated.is_some_and(|updated| updated.elapsed() < FRESH);
-            let is_due = !view.is_updating && !is_fresh;
-            view.is_updating |= is_due;
-            is_due
-        });
-        if is_due {
-            tokio::spawn(update(
-                index.clone(),
-                admin.clone(),
-                job.clone(),
-                self.turns.clone(),
-            ));
-        }
+        let now = Instant::now();
+        let since = now.checked_sub(wanted.age).unwrap_or(now);
+        let is_new = |view: &View| view.begun.is_some_and(|begun| begun >= since);
+        let up_to_date = async {
+            // An update that has begun before may have missed what is wanted, and is waited for before the next one.
+            while !is_new(&view.borrow()) {
+                let is_due = index.view.send_if_modified(|view| {
+                    !is_new(view) && !std::mem::replace(&mut view.is_updating, true)
+                });
+                if is_due {
+                    tokio::spawn(update(
+                        index.clone(),
+                        admin.clone(),
+                        job.clone(),
+                        self.turns.clone(),
+                    ));
+                }
+                if view.wait_for(|view| !view.is_updating).await.is_err() {
+                    return;
+                }
+            }
+        };
         // Whoever has no patience left searches what there is.
-        let up_to_date = view.wait_for(|view| !view.is_updating);
-        let _ = tokio::time::timeout(patience, up_to_date).await.map(drop);
-        Ok(view.borrow().clone())
+        let _ = tokio::time::timeout(wanted.patience, up_to_date).await;
+        Ok(index.view.borrow().clone())
     }
 
     /// Deletes the indexes of jobs that are no more.
@@ -136,30 +153,39 @@ impl Indexes {
             Arc::new(JobIndex {
                 folder: IndexFolder::new(folder),
                 view: watch::Sender::default(),
+                publishing: Mutex::default(),
             })
         });
         Ok(index.clone())
     }
 }
 
+/// Version of what was read of a task's volume. The time tells jobs of one name apart, of which there may be several one after the other, or in
+/// two databases.
+fn version(task: &Task) -> String {
+    let done = task.done_at.map_or(0, |done| done.timestamp_millis());
+    format!("{}-{done}", task.generation)
+}
+
 async fn update(index: Arc<JobIndex>, admin: Admin, job: Job, turns: Arc<Semaphore>) {
     // Nobody closes the semaphore.
     let _turn = turns.acquire_owned().await;
-    index.publish();
+    let begun = Instant::now();
+    index.clone().publish_later().await;
     let trouble = index.bring_up_to_date(&admin, &job).await.err();
     if let Some(trouble) = &trouble {
         warn!(job = %job.key, error = format!("{trouble:#}"), "the index is not up to date");
     }
-    index.publish();
+    index.clone().publish_later().await;
     index.view.send_modify(|view| {
         view.trouble = trouble.map(|trouble| format!("{trouble:#}"));
         view.is_updating = false;
-        view.updated = Some(Instant::now());
+        view.begun = Some(begun);
     });
 }
 
 impl JobIndex {
-    async fn bring_up_to_date(&self, admin: &Admin, job: &Job) -> anyhow::Result<()> {
+    async fn bring_up_to_date(self: &Arc<Self>, admin: &Admin, job: &Job) -> anyhow::Result<()> {
         let store = admin.library.store().await.map_err(anyhow::Error::from)?;
         let tasks = admin.store.tasks(job.id).await?;
         let known: BTreeSet<String> = tasks.iter().map(|task| task.volume.to_string()).collect();
@@ -170,13 +196,16 @@ impl JobIndex {
         let wanted: Vec<WantedVolume> = read
             .map(|task| WantedVolume {
                 volume: task.volume.clone(),
-                version: task.generation.to_string(),
+                version: version(task),
                 layout: Library::layout(job, &task.volume),
             })
             .collect();
         self.view.send_modify(|view| view.read = wanted.len());
         let stages = admin.stages.names();
-        let updated = update_index(&**store, &stages, &self.folder, wanted, &known, || self.publish()).await;
+        let updated = update_index(&**store, &stages, &self.folder, wanted, &known, || {
+            drop(self.clone().publish_later())
+        })
+        .await;
         match updated {
             // Another process of this machine is at it.
             Err(SearchError::Locked(_)) => Ok(()),
@@ -191,8 +220,17 @@ impl JobIndex {
         }
     }
 
+    /// Publishes on a thread that may wait for the disk. It does so, too, if nobody waits for that.
+    fn publish_later(self: Arc<Self>) -> impl Future<Output = ()> {
+        let published = tokio::task::spawn_blocking(move || self.publish());
+        async {
+            let _ = published.await;
+        }
+    }
+
     /// Shows those who search what is in the folder now.
     fn publish(&self) {
+        let _turn = self.publishing.lock().unwrap_or_else(PoisonError::into_inner);
         let opened = self
             .folder
             .volumes()

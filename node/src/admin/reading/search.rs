@@ -8,15 +8,22 @@ use parkhang_core::domain::{Job, JobKey};
 use parkhang_search::Snapshot;
 use parkhang_state::StateStore;
 
+use super::indexes::Freshness;
 use crate::admin::command::{Access, Answer, Command, Verb};
 use crate::admin::jobs::find;
 use crate::admin::{Admin, Refusal};
 use crate::search::{Found, Hit, Question, ask};
 
-/// Time that a search waits for the index of what was read in the meantime.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// Time that `--wait` waits, within the time that a command may take.
-const LONG_PATIENCE: Duration = Duration::from_secs(50);
+/// A search waits a little for what was read up to a little before it.
+const USUAL: Freshness = Freshness {
+    age: Duration::from_secs(5),
+    patience: Duration::from_secs(2),
+};
+/// With `--wait`, for all that was read, within the time that a command may take.
+const NEWEST: Freshness = Freshness {
+    age: Duration::ZERO,
+    patience: Duration::from_secs(50),
+};
 
 /// Search the text of jobs.
 ///
@@ -48,8 +55,8 @@ impl Command for Search {
             return Err(Refusal::Invalid("the text to search for is empty".to_owned()));
         }
         let jobs = self.jobs(admin).await?;
-        let patience = if self.wait { LONG_PATIENCE } else { PATIENCE };
-        let views = jobs.iter().map(|job| admin.indexes.of_job(admin, job, patience));
+        let wanted = if self.wait { NEWEST } else { USUAL };
+        let views = jobs.iter().map(|job| admin.indexes.of_job(admin, job, wanted));
         let views = futures::future::try_join_all(views).await?;
         let (volumes, read) = views.iter().fold((0, 0), |(indexed, read), view| {
             (indexed + view.indexed, read + view.read)
