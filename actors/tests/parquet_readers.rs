@@ -11,8 +11,8 @@ use parkhang_core::domain::{Attempt, ErrorCategory, JobKey, TextEncoding, Volume
 use parkhang_documents::{Cell, ChunkKind, Role};
 use parkhang_store::artifact::{
     ArtifactLayout, ArtifactRow, BlockRow, ChunkBox, ChunkRow, Digest, ErrorRow, Fingerprint, LayerWord,
-    LineDetectionRow, LineImageRow, OcrResultRow, PageTextRow, Provenance, Segment, TextVerdict, WordRow,
-    WordSource, write_table,
+    LineDetectionRow, LineImageRow, OcrResultRow, PageTextRow, Provenance, Segment, TextVerdict, VectorRow,
+    WordRow, WordSource, write_table,
 };
 use parkhang_store::storage::{ArtifactKey, LocalStore};
 
@@ -31,6 +31,7 @@ async fn pyarrow_duckdb_and_polars_agree() {
         write(&store, &volume.words(), rows, word_row).await;
         write(&store, &volume.blocks(), rows, block_row).await;
         write(&store, &volume.chunks(), rows, chunk_row).await;
+        write(&store, &volume.vectors(), rows, vector_row).await;
         write(&store, &volume.errors(&stage("ocr")), rows, error_row).await;
     }
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/python/check_parquet.py");
@@ -201,6 +202,18 @@ fn block_row(i: i32) -> BlockRow {
         bbox_y1: 12.0,
         size: 10.0,
         cells: (0..i as usize % 3).map(cell).collect(),
+    }
+}
+
+fn vector_row(i: i32) -> VectorRow {
+    VectorRow {
+        image_name: "page_1".to_owned(),
+        page_index: 0,
+        page: 1,
+        chunk: i,
+        dense: vec![0.6, -0.8],
+        indices: (0..i as u32 % 3).map(|term| 30_000 * term).collect(),
+        values: (0..i % 3).map(|term| term as f32 + 0.5).collect(),
     }
 }
 

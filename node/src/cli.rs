@@ -62,7 +62,7 @@ pub enum Command {
     /// The self-test compares each device with the processor. The exit status is 1 if one computes other results, or a named one does
     /// not exist.
     Device(DeviceArgs),
-    /// Install models that are not part of the program.
+    /// List models, and install those that are not part of the program.
     #[command(subcommand)]
     Models(ModelsCommand),
     /// Look at pages of PDFs.

@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use parkhang_actors::stage::{
-    LayoutReader, LineSegmenter, ModelKind, ModelSet, PrintReader, Recogniser, StageTable, Tokenizer,
+    Embeddings, LayoutReader, LineSegmenter, ModelKind, ModelSet, PrintReader, Recogniser, StageTable,
+    Tokenizer,
 };
 use parkhang_core::domain::{NamedModels, StageName};
 use parkhang_embeddings::SentencePiece;
@@ -18,8 +19,10 @@ use parkhang_models::inference::Classes;
 use parkhang_models::weights::{Bundle, Model, load_recognizer, load_segmenter, shipped};
 use parkhang_store::artifact::{Digest, ModelRef};
 
+pub use folders::{
+    EMBEDDINGS, PRINT, embeddings_folder, folder_beside_program, layout_folder, print_folder, tokenizer_file,
+};
 use folders::{LAYOUT, TOKENIZER};
-pub use folders::{PRINT, folder_beside_program, layout_folder, print_folder, tokenizer_file};
 
 /// Number of threads that this machine runs in parallel.
 pub fn cores() -> NonZeroUsize {
@@ -104,8 +107,8 @@ pub fn load(choice: &ModelChoice, device: &str, threads: NonZeroUsize) -> Result
                 match bundle.description().model {
                     Model::Segmentation(_) => segmenter.replace(bundle).is_some(),
                     Model::Recognition(_) => recognisers.replace(vec![bundle]).is_some(),
-                    Model::Print(_) => bail!(
-                        "{} is a model for print, which the pipeline `ocr` does not use",
+                    Model::Print(_) | Model::Embedding(_) => bail!(
+                        "{} is a model of another kind than the pipeline `ocr` uses",
                         directory.display()
                     ),
                 }
@@ -123,6 +126,7 @@ pub fn load(choice: &ModelChoice, device: &str, threads: NonZeroUsize) -> Result
         print: None,
         layout: None,
         tokenizer: None,
+        embeddings: None,
         engines: Vec::new(),
         device: device_name,
     };
@@ -159,6 +163,16 @@ pub fn load(choice: &ModelChoice, device: &str, threads: NonZeroUsize) -> Result
     }
     if wants(ModelKind::Tokenizer) {
         models.tokenizer = Some(tokenizer(choice.folder.as_deref())?);
+    }
+    if wants(ModelKind::Embeddings) {
+        let folder = embeddings_folder(choice.folder.as_deref())?;
+        let networks = parkhang_embeddings::load(&folder, &device)?;
+        let digest: Digest = format!("sha256:{}", networks.sha256).parse()?;
+        let name = EMBEDDINGS.to_owned();
+        models.embeddings = Some(Embeddings {
+            networks,
+            model: ModelRef { name, digest },
+        });
     }
     Ok(models)
 }

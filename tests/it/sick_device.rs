@@ -104,6 +104,7 @@ fn models(device: &Arc<Device>) -> ModelSet {
         print: None,
         layout: None,
         tokenizer: None,
+        embeddings: None,
         recognisers: vec![Recogniser {
             network: Arc::new(OnDevice {
                 device: device.clone(),

@@ -139,6 +139,15 @@ TABLES = {
         ("pages", pyarrow.list_(INT)),
         ("boxes", pyarrow.list_(CHUNK_BOX)),
     ],
+    "vectors": [
+        ("image_name", STRING),
+        ("page_index", INT),
+        ("page", INT),
+        ("chunk", INT),
+        ("dense", pyarrow.list_(FLOAT)),
+        ("indices", pyarrow.list_(pyarrow.uint32())),
+        ("values", pyarrow.list_(FLOAT)),
+    ],
     "errors": [
         ("image_name", STRING),
         ("page_index", INT),

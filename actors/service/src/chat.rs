@@ -1,4 +1,4 @@
-//! Client of chat completions: vLLM and other servers of OpenAI's interface.
+//! Client of chat completions and embeddings: vLLM and other servers of OpenAI's interface.
 
 use serde_json::Value;
 
@@ -45,6 +45,15 @@ impl ChatClient {
     /// [`ServiceError`] if there was no answer in JSON.
     pub async fn complete(&self, body: &Value) -> Result<Value, ServiceError> {
         self.endpoint.post("/chat/completions", body).await
+    }
+
+    /// Asks for the vectors of texts, and waits for them.
+    ///
+    /// # Errors
+    ///
+    /// [`ServiceError`] if there was no answer in JSON.
+    pub async fn embed(&self, body: &Value) -> Result<Value, ServiceError> {
+        self.endpoint.post("/embeddings", body).await
     }
 
     /// Asks for the list of models.

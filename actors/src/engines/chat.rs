@@ -1,8 +1,9 @@
-//! Language models that see a page.
+//! Language models that see a page, and models that embed texts.
 
 use bytes::Bytes;
 use parkhang_answers::chat::{ChatAnswer, Sampling, page_body, text_body, tokens};
 use parkhang_answers::clean::INSTRUCTION;
+use parkhang_answers::embeddings::{embeddings, embeddings_body};
 use parkhang_core::domain::Usage;
 use parkhang_service::ChatClient;
 use serde_json::Value;
@@ -69,6 +70,19 @@ impl ChatEngine {
             Ok(read) => Ok(read.text),
             Err(error) => Err(Failure::Answer(error, Box::new(answer))),
         }
+    }
+
+    /// Asks for the vectors of texts.
+    pub(super) async fn embed(&self, texts: &[&str], usage: &mut Usage) -> Result<Vec<Vec<f32>>, Failure> {
+        let body = embeddings_body(&self.reading.model, texts);
+        let answer = self.pace.ask(|| self.client.embed(&body)).await?;
+        let tokens = tokens(&answer);
+        *usage = usage.plus(Usage {
+            input_tokens: tokens.input,
+            output_tokens: tokens.output,
+            ..Usage::CALL
+        });
+        embeddings(&answer, texts.len()).map_err(Failure::Vectors)
     }
 
     async fn ask(&self, body: &Value, usage: &mut Usage) -> Result<Value, Failure> {

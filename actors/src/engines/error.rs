@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use parkhang_answers::chat::ChatError;
+use parkhang_answers::embeddings::EmbeddingError;
 use parkhang_answers::vision::VisionError;
 use parkhang_core::domain::ErrorCategory;
 use parkhang_service::ServiceError;
@@ -41,6 +42,8 @@ pub(super) enum Failure {
     Image(VisionError),
     /// An answer of a language model without the text of the page.
     Answer(ChatError, Box<Value>),
+    /// An answer without the vectors of the texts, which no other try would give.
+    Vectors(EmbeddingError),
 }
 
 impl Failure {
@@ -74,6 +77,7 @@ impl Failure {
                 category: ErrorCategory::Service,
             },
             Self::Image(error) => page(service, error.to_string(), ErrorCategory::Input, None),
+            Self::Vectors(error) => page(service, error.to_string(), ErrorCategory::Runtime, None),
             Self::Answer(error, answer) => {
                 page(service, error.to_string(), ErrorCategory::Input, Some(answer))
             }

@@ -1,4 +1,5 @@
-//! Engines: services of others that read a page while a request waits, Google Vision and language models that see.
+//! Engines: services of others that read a page while a request waits, Google Vision and language models that see; and such as correct
+//! or embed texts.
 //!
 //! An engine takes the picture of a page and gives the answer of its service, tried again where that may help: after a wait where the
 //! service is busy, at a higher temperature where a language model repeats itself, alone where a page failed among others. A call holds no
@@ -230,6 +231,17 @@ impl Engine {
         }
     }
 
+    /// The engine as one that embeds texts; `None` for a service that reads pictures alone.
+    pub fn embedder(&self) -> Option<Embedder> {
+        match &self.0.protocol {
+            Protocol::Vision(_) => None,
+            Protocol::Chat(chat) => Some(Embedder {
+                engine: self.clone(),
+                chat: chat.clone(),
+            }),
+        }
+    }
+
     /// The service as it tells of itself, once it has answered; without what it does not tell if it cannot be asked now.
     pub async fn served(&self) -> ServiceRef {
         let (kind, model) = match &self.0.protocol {
@@ -291,5 +303,28 @@ impl Corrector {
     pub async fn correct(&self, text: &str, usage: &mut Usage) -> Result<String, EngineError> {
         let corrected = self.chat.correct(text, usage).await;
         corrected.map_err(|failure| failure.of(self.engine.model().name.clone()))
+    }
+}
+
+/// Engine that embeds texts.
+#[derive(Debug, Clone)]
+pub struct Embedder {
+    engine: Engine,
+    chat: Arc<ChatEngine>,
+}
+
+impl Embedder {
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Asks for the vectors of texts, and waits for them; `usage` grows by what the service counts. All have the same dimension.
+    ///
+    /// # Errors
+    ///
+    /// [`EngineError`] if there is not one for each.
+    pub async fn embed(&self, texts: &[&str], usage: &mut Usage) -> Result<Vec<Vec<f32>>, EngineError> {
+        let vectors = self.chat.embed(texts, usage).await;
+        vectors.map_err(|failure| failure.of(self.engine.model().name.clone()))
     }
 }

@@ -317,3 +317,71 @@ fn what_decides_about_readings_is_in_the_digest_of_the_engine() {
     assert_eq!(one, digest(vision("builtin/weekly"), "http://b"));
     assert_ne!(one, digest(vision("builtin/stable"), "http://a"));
 }
+
+/// Answer of a server that embeds each text as its length and 1, in an order of its own.
+fn vectors(body: &Value) -> Said {
+    let texts = body["input"].as_array().unwrap();
+    let entry = |(index, text): (usize, &Value)| {
+        let length = text.as_str().unwrap().len();
+        json!({"object": "embedding", "index": index, "embedding": [length, 1]})
+    };
+    let data: Vec<Value> = texts.iter().enumerate().rev().map(entry).collect();
+    let body = json!({"object": "list", "data": data, "model": "e5", "usage": {"prompt_tokens": 9, "total_tokens": 9}});
+    (200, body.to_string())
+}
+
+/// Rows: 202, 234, 235.
+#[tokio::test]
+async fn texts_are_embedded_in_their_order_by_a_service_that_is_busy_at_first() {
+    let mut busy = 2;
+    let server = Scripted::by(move |path, body| {
+        assert_eq!(path, "/v1/embeddings");
+        if busy > 0 {
+            busy -= 1;
+            return (429, "{\"error\": {\"message\": \"slow down\"}}".to_owned());
+        }
+        vectors(body)
+    })
+    .await;
+    let embedder = chat(&server).embedder().unwrap();
+    let mut usage = Usage::default();
+    let read = embedder.embed(&["", "four"], &mut usage).await.unwrap();
+    assert_eq!(read[0], [0.0, 1.0]);
+    assert!((read[1][0] - 4.0 / 17.0_f32.sqrt()).abs() < 1e-6, "{read:?}");
+    assert_eq!((usage.input_tokens, server.asked().len()), (9, 3));
+    assert_eq!(server.asked()[2]["model"], "qwen");
+    assert!(vision(&server).embedder().is_none());
+}
+
+/// Rows: 202.
+#[tokio::test]
+async fn an_answer_without_the_vectors_of_the_texts_is_an_error_of_the_page() {
+    for (data, reason) in [
+        (json!([]), "0 vectors for 2 texts"),
+        (
+            json!([{"index": 0, "embedding": [1.0]}, {"index": 1, "embedding": [1.0, 2.0]}]),
+            "2 numbers, not 1",
+        ),
+        (
+            json!([{"index": 0, "embedding": [1.0]}, {"index": 1, "embedding": ["NaN"]}]),
+            "finite numbers",
+        ),
+    ] {
+        let server = Scripted::saying([(200, json!({ "data": data }).to_string())]).await;
+        let embedder = chat(&server).embedder().unwrap();
+        let mut usage = Usage::default();
+        let error = embedder.embed(&["a", "b"], &mut usage).await.unwrap_err();
+        assert!(matches!(error, EngineError::Page { .. }), "{error}");
+        assert!(error.to_string().contains(reason), "{error}");
+    }
+    let down = Scripted::saying([(503, String::new())]).await;
+    let away = chat(&down).embedder().unwrap();
+    let error = away.embed(&["a"], &mut Usage::default()).await.unwrap_err();
+    assert!(matches!(error, EngineError::Away { .. }), "{error}");
+    assert_eq!(down.asked().len(), 5);
+    let shut = Scripted::saying([(401, String::new())]).await;
+    let away = chat(&shut).embedder().unwrap();
+    let error = away.embed(&["a"], &mut Usage::default()).await.unwrap_err();
+    let config = ErrorCategory::Config;
+    assert!(matches!(error, EngineError::Away { category, .. } if category == config));
+}

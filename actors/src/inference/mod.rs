@@ -13,6 +13,7 @@
 //! `parkhang_models::inference`, so that it batches any of them, and one of three lines in tests.
 
 mod batch;
+mod embedding;
 mod layout;
 mod print;
 mod recognition;
@@ -35,6 +36,7 @@ use parkhang_core::domain::PageStep;
 use parkhang_core::failpoint::Failpoint;
 
 pub use batch::{BatchModel, DeviceMemory};
+pub use embedding::EmbeddingThreads;
 pub use layout::LayoutThreads;
 pub use print::{PictureNetwork, Pictures, PrintThreads};
 pub use recognition::LineRecognition;

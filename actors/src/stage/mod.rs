@@ -11,7 +11,7 @@
 //! gives the same bytes; times are in the manifests, which lie in a folder of their own.
 //!
 //! The consequence of a page's failure for its volume is decided after the run (`paged`), where it is known whether the node, the
-//! store or the page was to blame. The stages themselves (`line_detection`, `line_extraction`, `ocr`, `clean`, `line_blocks`; `page_text`, `page_ocr`, `doctags`, `chunk`) are left with
+//! store or the page was to blame. The stages themselves (`line_detection`, `line_extraction`, `ocr`, `clean`, `line_blocks`; `page_text`, `page_ocr`, `doctags`, `chunk`, `embed`) are left with
 //! a plan and the work on one page.
 
 mod account;
@@ -19,6 +19,7 @@ mod checkpoint;
 mod chunk;
 mod clean;
 mod doctags;
+mod embed;
 mod fetch_ahead;
 mod info;
 mod ledger;
@@ -67,7 +68,8 @@ pub use pipelines::{
     ocr_pipeline, page_ocr_pipeline,
 };
 pub use registry::{
-    LayoutReader, LineSegmenter, ModelSet, PrintReader, Recogniser, StageRegistry, StageServices, Tokenizer,
+    Embeddings, LayoutReader, LineSegmenter, ModelSet, PrintReader, Recogniser, StageRegistry, StageServices,
+    Tokenizer,
 };
 pub use table::{ModelKind, PipelineError, SCANS, StageDefinition, StageModels, StageTable};
 
@@ -82,6 +84,7 @@ const STAGES: &[StageDefinition] = &[
     doctags::STAGE,
     line_blocks::STAGE,
     chunk::STAGE,
+    embed::STAGE,
     reduce::STAGE,
 ];
 

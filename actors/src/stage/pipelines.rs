@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use parkhang_core::domain::{Pipeline, StageName};
 
 use super::table::{PipelineError, StageDefinition, StageTable};
-use super::{chunk, doctags, line_blocks, line_detection, line_extraction, ocr, page_ocr, page_text, reduce};
+use super::{
+    chunk, doctags, embed, line_blocks, line_detection, line_extraction, ocr, page_ocr, page_text, reduce,
+};
 
 /// Name of the pipeline of a job that names none.
 pub const OCR: &str = "ocr";
@@ -13,7 +15,7 @@ pub const OCR: &str = "ocr";
 /// Name of the pipeline that gives pages of any print, and of PDFs, their words with boxes.
 pub const PAGE_OCR: &str = "page_ocr";
 
-/// Name of the pipeline that makes documents of such pages: blocks in order, tables, chunks.
+/// Name of the pipeline that makes documents of such pages: blocks in order, tables, chunks with their vectors.
 pub const DOCUMENTS: &str = "documents";
 
 /// Name of the pipeline that makes documents of what [`OCR`] reads.
@@ -41,6 +43,7 @@ pub fn documents_pipeline() -> Pipeline {
         page_ocr::STAGE,
         doctags::STAGE,
         chunk::STAGE,
+        embed::STAGE,
         reduce::STAGE,
     ])
 }
@@ -53,6 +56,7 @@ pub fn ocr_documents_pipeline() -> Pipeline {
         ocr::STAGE,
         line_blocks::STAGE,
         chunk::STAGE,
+        embed::STAGE,
         reduce::STAGE,
     ])
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use parkhang_embeddings::SentencePiece;
+use parkhang_embeddings::{EmbeddingModels, SentencePiece};
 use parkhang_models::inference::{Recognizer, Segmenter};
 use parkhang_models::recognition::charset::Charset;
 use parkhang_models::recognition::language::LanguageModel;
@@ -33,6 +33,7 @@ pub struct ModelSet {
     pub print: Option<PrintReader>,
     pub layout: Option<LayoutReader>,
     pub tokenizer: Option<Tokenizer>,
+    pub embeddings: Option<Embeddings>,
     /// Services that read pages in the place of a recogniser, for jobs that name one.
     pub engines: Vec<Engine>,
     /// Where the networks are, as `--device` names it.
@@ -82,6 +83,17 @@ impl ModelSet {
         self.tokenizer.as_ref().ok_or_else(|| not_loaded("tokenizer"))
     }
 
+    /// The networks that embed texts.
+    ///
+    /// # Errors
+    ///
+    /// When they have not been loaded.
+    pub fn embeddings(&self) -> io::Result<&Embeddings> {
+        self.embeddings
+            .as_ref()
+            .ok_or_else(|| not_loaded("model that embeds texts"))
+    }
+
     /// All models, in the order in which commands name them.
     pub fn references(&self) -> impl Iterator<Item = &ModelRef> {
         let recognisers = self.recognisers.iter().map(|recogniser| &recogniser.model);
@@ -89,12 +101,14 @@ impl ModelSet {
         let print = self.print.iter().map(|print| &print.model);
         let layout = self.layout.iter().map(|layout| &layout.model);
         let tokenizer = self.tokenizer.iter().map(|tokenizer| &tokenizer.model);
+        let embeddings = self.embeddings.iter().map(|embeddings| &embeddings.model);
         let engines = self.engines.iter().map(Engine::model);
         segmenter
             .chain(recognisers)
             .chain(print)
             .chain(layout)
             .chain(tokenizer)
+            .chain(embeddings)
             .chain(engines)
     }
 }
@@ -130,6 +144,13 @@ pub struct LayoutReader {
 #[derive(Debug, Clone)]
 pub struct Tokenizer {
     pub pieces: Arc<SentencePiece>,
+    pub model: ModelRef,
+}
+
+/// The networks that embed texts.
+#[derive(Debug, Clone)]
+pub struct Embeddings {
+    pub networks: EmbeddingModels,
     pub model: ModelRef,
 }
 

@@ -38,6 +38,8 @@ pub enum ModelKind {
     Print,
     /// It sees the regions of pages and the cells of tables.
     Layout,
+    /// It makes vectors of texts.
+    Embeddings,
     /// It counts the tokens of texts as the model that embeds them.
     Tokenizer,
     /// It is no model of ours: a service of the configuration, which nobody has to load.

@@ -1,4 +1,5 @@
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -7,7 +8,8 @@ use sha2::{Digest, Sha256};
 
 use super::bdrc;
 use super::description::{
-    FileReference, Head, Model, ModelDescription, PrintModel, RecognitionModel, SegmentationModel,
+    Architecture, EmbeddingModel, FileReference, Head, Model, ModelDescription, PrintModel, RecognitionModel,
+    SegmentationModel,
 };
 use crate::checkpoint::tensors::WeightTensors;
 use crate::checkpoint::{StateDict, WeightsError};
@@ -23,8 +25,8 @@ pub struct Bundle {
     file: &'static str,
     description: ModelDescription,
     sha256: String,
-    charset: Cow<'static, [u8]>,
-    ngrams: Cow<'static, [u8]>,
+    /// The files besides the weights, by name.
+    files: BTreeMap<String, Cow<'static, [u8]>>,
     weights: Weights,
 }
 
@@ -61,13 +63,14 @@ impl Bundle {
             for correction in &imported.description.corrections {
                 tracing::warn!(model = %origin, %correction, "the description of a model is wrong");
             }
+            let files = imported.description.files().into_iter();
+            let files = files.map(|charset| (charset.file.clone(), Cow::Owned(imported.charset.clone())));
             return Ok(Self {
                 origin,
                 file: imported.file,
+                files: files.collect(),
                 description: imported.description,
                 sha256: imported.sha256,
-                charset: Cow::Owned(imported.charset),
-                ngrams: Cow::Borrowed(&[]),
                 weights: Weights::Imported(Arc::new(imported.tensors)),
             });
         }
@@ -111,18 +114,9 @@ impl Bundle {
                 })
             }
         };
-        let charset = match &description.model {
-            Model::Recognition(model) => checked(&model.charset)?,
-            Model::Print(model) => match &model.symbols {
-                Some(symbols) => checked(symbols)?,
-                None => Cow::Borrowed(&[][..]),
-            },
-            Model::Segmentation(_) => Cow::Borrowed(&[][..]),
-        };
-        let ngrams = match description.language_model() {
-            Some(model) => checked(&model.ngrams)?,
-            None => Cow::Borrowed(&[][..]),
-        };
+        let files = description.files().into_iter();
+        let files = files.map(|reference| Ok((reference.file.clone(), checked(reference)?)));
+        let files = files.collect::<Result<_, WeightsError>>()?;
         let weights = checked(&description.weights)?;
         let sha256 = hex::encode(Sha256::digest(&json));
         Ok(Self {
@@ -130,8 +124,7 @@ impl Bundle {
             file: Self::DESCRIPTION,
             description,
             sha256,
-            charset,
-            ngrams,
+            files,
             weights: Weights::Safetensors(weights),
         })
     }
@@ -158,7 +151,7 @@ impl Bundle {
     pub fn recognition(&self) -> Result<&RecognitionModel, WeightsError> {
         match &self.description.model {
             Model::Recognition(model) => Ok(model),
-            Model::Segmentation(_) | Model::Print(_) => Err(self.wrong_kind("recognition")),
+            _ => Err(self.wrong_kind("recognition")),
         }
     }
 
@@ -169,7 +162,7 @@ impl Bundle {
     pub fn segmentation(&self) -> Result<&SegmentationModel, WeightsError> {
         match &self.description.model {
             Model::Segmentation(model) => Ok(model),
-            Model::Recognition(_) | Model::Print(_) => Err(self.wrong_kind("segmentation")),
+            _ => Err(self.wrong_kind("segmentation")),
         }
     }
 
@@ -181,14 +174,36 @@ impl Bundle {
         let Model::Print(model) = &self.description.model else {
             return Err(self.wrong_kind("print"));
         };
-        if model.architecture.name == architecture {
-            return Ok(model);
+        self.known(&model.architecture, architecture)?;
+        Ok(model)
+    }
+
+    /// The description as a model of embeddings, whose network is `architecture`.
+    ///
+    /// # Errors
+    /// As of [`Self::print`].
+    pub fn embedding(&self, architecture: &'static str) -> Result<&EmbeddingModel, WeightsError> {
+        let Model::Embedding(model) = &self.description.model else {
+            return Err(self.wrong_kind("embedding"));
+        };
+        self.known(&model.architecture, architecture)?;
+        Ok(model)
+    }
+
+    fn known(&self, architecture: &Architecture, known: &'static str) -> Result<(), WeightsError> {
+        if architecture.name == known {
+            return Ok(());
         }
         Err(WeightsError::UnknownArchitecture {
             file: self.label(Self::DESCRIPTION),
-            name: model.architecture.name.clone(),
-            known: architecture,
+            name: architecture.name.clone(),
+            known,
         })
+    }
+
+    /// Contents of a file that the description names; nothing where it names no such file.
+    pub fn file(&self, reference: &FileReference) -> &[u8] {
+        self.files.get(&reference.file).map_or(&[], |bytes| bytes)
     }
 
     /// Symbols of a model for print, by their classes after the blank.
@@ -196,7 +211,14 @@ impl Bundle {
     /// # Errors
     /// [`WeightsError::Invalid`] where they are no UTF-8.
     pub fn print_symbols(&self) -> Result<Vec<String>, WeightsError> {
-        let text = std::str::from_utf8(&self.charset)
+        let bytes = match &self.description.model {
+            Model::Print(PrintModel {
+                symbols: Some(symbols),
+                ..
+            }) => self.file(symbols),
+            _ => &[],
+        };
+        let text = std::str::from_utf8(bytes)
             .map_err(|error| self.invalid("symbols", format!("are no UTF-8: {error}")))?;
         // Not by `str::lines`: a symbol may be one that it would take for the end of a line.
         let lines = text.strip_suffix('\n').unwrap_or(text).split('\n');
@@ -231,7 +253,7 @@ impl Bundle {
             source,
         };
         let mut lists: serde_json::Map<String, serde_json::Value> =
-            serde_json::from_slice(&self.charset).map_err(charset_error)?;
+            serde_json::from_slice(self.file(&model.charset)).map_err(charset_error)?;
         serde_json::from_value(lists.remove(head).unwrap_or_default()).map_err(charset_error)
     }
 
@@ -248,7 +270,8 @@ impl Bundle {
             return Ok(None);
         };
         let file = self.label(&model.ngrams.file);
-        let ngrams = Ngrams::parse(&self.ngrams).map_err(|source| WeightsError::Ngrams { file, source })?;
+        let ngrams = Ngrams::parse(self.file(&model.ngrams))
+            .map_err(|source| WeightsError::Ngrams { file, source })?;
         let classes = self.symbols(head)?.len() + 1;
         // N-grams of another charset would be read without an error and favour the wrong classes.
         if ngrams.classes() != classes {
@@ -282,7 +305,7 @@ impl Bundle {
     pub(super) fn unknown_head(&self, head: &str) -> WeightsError {
         let known = match &self.description.model {
             Model::Recognition(model) => model.heads.iter().map(|head| head.name.clone()).collect(),
-            Model::Segmentation(_) | Model::Print(_) => Vec::new(),
+            _ => Vec::new(),
         };
         WeightsError::UnknownHead {
             file: self.label(self.file),

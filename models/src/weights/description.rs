@@ -30,7 +30,20 @@ impl ModelDescription {
     pub(super) fn language_model(&self) -> Option<&LanguageModelReference> {
         match &self.model {
             Model::Recognition(model) => model.language_model.as_ref(),
-            Model::Segmentation(_) | Model::Print(_) => None,
+            Model::Segmentation(_) | Model::Print(_) | Model::Embedding(_) => None,
+        }
+    }
+
+    /// The files besides the weights.
+    pub(super) fn files(&self) -> Vec<&FileReference> {
+        match &self.model {
+            Model::Recognition(model) => {
+                let ngrams = model.language_model.as_ref().map(|model| &model.ngrams);
+                std::iter::once(&model.charset).chain(ngrams).collect()
+            }
+            Model::Print(model) => model.symbols.iter().collect(),
+            Model::Embedding(model) => std::iter::once(&model.tokenizer).chain(&model.tables).collect(),
+            Model::Segmentation(_) => Vec::new(),
         }
     }
 }
@@ -52,6 +65,18 @@ pub enum Model {
     Segmentation(SegmentationModel),
     Recognition(RecognitionModel),
     Print(PrintModel),
+    Embedding(EmbeddingModel),
+}
+
+/// A network that makes vectors of texts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct EmbeddingModel {
+    pub architecture: Architecture,
+    /// Description of its tokens.
+    pub tokenizer: FileReference,
+    /// Embeddings of its tokens, one part after the other, where they are not with the weights.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tables: Vec<FileReference>,
 }
 
 /// A network that takes part in reading pages of any print.

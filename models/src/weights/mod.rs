@@ -23,8 +23,8 @@ use serde::de::DeserializeOwned;
 
 pub use bundle::Bundle;
 pub use description::{
-    Architecture, Correction, Fault, FileReference, Head, LanguageModelReference, Model, ModelDescription,
-    PrintModel, RecognitionModel, SegmentationModel, TrainingData, TrainingSummary,
+    Architecture, Correction, EmbeddingModel, Fault, FileReference, Head, LanguageModelReference, Model,
+    ModelDescription, PrintModel, RecognitionModel, SegmentationModel, TrainingData, TrainingSummary,
 };
 
 pub use crate::checkpoint::WeightsError;

@@ -1,4 +1,4 @@
-//! Installation of the models that read print.
+//! Installation of models.
 
 use std::fs;
 use std::num::NonZeroUsize;
@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use parkhang_models::device::ComputeDevice;
 
 use super::contents::{self, Limits};
-use crate::networks::{self, PRINT};
+use crate::networks::{self, EMBEDDINGS, PRINT};
 
 /// Folders below the top of an archive in which the models may lie.
 const DEPTH: usize = 3;
@@ -21,12 +21,12 @@ pub struct Installed {
     pub sha256: String,
 }
 
-/// Puts the models that `file` holds into the folder of models, from which a node loads them.
+/// Puts the models that `file` holds into the folder of models, from which a node loads them. Those of a purpose are exchanged as one.
 ///
 /// # Errors
 ///
-/// If `file` does not hold them, one cannot be opened, or the folder cannot be written. What was there before then stays.
-pub fn install(file: &Path, folder: &Path) -> Result<Installed> {
+/// If `file` holds none, one cannot be opened, or the folder cannot be written. What was there before then stays.
+pub fn install(file: &Path, folder: &Path) -> Result<Vec<Installed>> {
     let unwritable = || {
         format!(
             "cannot install models in {}: --models-dir names another folder",
@@ -40,30 +40,61 @@ pub fn install(file: &Path, folder: &Path) -> Result<Installed> {
     let copied = staging.path().join("new");
     fs::create_dir(&copied).with_context(unwritable)?;
     contents::copy(file, &copied, Limits::OF_MODELS)?;
-    let Some(models) = found(&copied, DEPTH)? else {
-        bail!(
-            "{} does not hold the models that read print: the folders {}, each with a model.json",
-            file.display(),
-            parkhang_words::FOLDERS.join(", ")
-        );
-    };
     let device = ComputeDevice::open(&networks::parse_device("cpu-f32", NonZeroUsize::MIN)?)?;
-    let sha256 = parkhang_words::load(&models, &device)
-        .with_context(|| format!("the models of {}", file.display()))?
-        .sha256;
-    if parkhang_words::is_layout_models(&models) {
-        parkhang_words::load_layout(&models, &device)
-            .with_context(|| format!("the models of layouts of {}", file.display()))?;
+    let mut opened = Vec::new();
+    let purposes: [(&str, Recognise, Open); 2] = [
+        (PRINT, parkhang_words::is_print_models, open_print),
+        (
+            EMBEDDINGS,
+            parkhang_embeddings::is_embedding_models,
+            open_embeddings,
+        ),
+    ];
+    for (name, recognise, open) in purposes {
+        let Some(models) = found(&copied, DEPTH, recognise)? else {
+            continue;
+        };
+        let sha256 = open(&models, &device).with_context(|| format!("the models of {}", file.display()))?;
+        opened.push((name, models, sha256));
     }
-    let place = folder.join(PRINT);
-    exchange(&models, &place, &staging.path().join("old"))
-        .with_context(|| format!("cannot put the models at {}", place.display()))?;
-    Ok(Installed { place, sha256 })
+    if opened.is_empty() {
+        bail!(
+            "{} holds neither the models that read print, the folders {}, nor those that embed texts, {}; each has a model.json",
+            file.display(),
+            parkhang_words::FOLDERS.join(", "),
+            parkhang_embeddings::FOLDERS.join(", ")
+        );
+    }
+    let put = opened.into_iter().map(|(name, models, sha256)| {
+        let place = folder.join(name);
+        exchange(&models, &place, &staging.path().join(format!("old-{name}")))
+            .with_context(|| format!("cannot put the models at {}", place.display()))?;
+        Ok(Installed { place, sha256 })
+    });
+    put.collect()
+}
+
+/// Tells whether a folder has the models of a purpose, by names alone.
+type Recognise = fn(&Path) -> bool;
+
+/// Opens models, and returns the hash that identifies them.
+type Open = fn(&Path, &ComputeDevice) -> Result<String>;
+
+fn open_print(models: &Path, device: &ComputeDevice) -> Result<String> {
+    let print = parkhang_words::load(models, device)?;
+    if parkhang_words::is_layout_models(models) {
+        parkhang_words::load_layout(models, device)?;
+    }
+    Ok(print.sha256)
+}
+
+fn open_embeddings(models: &Path, device: &ComputeDevice) -> Result<String> {
+    Ok(parkhang_embeddings::load(models, device)?.sha256)
 }
 
 /// Folder of the models, at most so many folders below.
-fn found(folder: &Path, depth: usize) -> Result<Option<PathBuf>> {
-    if parkhang_words::is_print_models(folder) {
+fn found(folder: &Path, depth: usize, recognise: Recognise) -> Result<Option<PathBuf>> {
+    if recognise(folder) {
         return Ok(Some(folder.to_owned()));
     }
     if depth == 0 {
@@ -72,7 +103,7 @@ fn found(folder: &Path, depth: usize) -> Result<Option<PathBuf>> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         if path.is_dir()
-            && let Some(models) = found(&path, depth - 1)?
+            && let Some(models) = found(&path, depth - 1, recognise)?
         {
             return Ok(Some(models));
         }
@@ -121,14 +152,31 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path().join("new/models");
         let packed = archive(&shipped(), "parkhang-models/print");
-        let installed = install(packed.path(), &folder).unwrap();
+        let installed = install(packed.path(), &folder).unwrap().remove(0);
         assert_eq!(networks::print_folder(Some(&folder)).unwrap(), installed.place);
         fs::write(installed.place.join("stale"), "of the models before").unwrap();
-        let again = install(&shipped(), &folder).unwrap();
+        let again = install(&shipped(), &folder).unwrap().remove(0);
         assert_eq!(again.sha256, installed.sha256);
         assert_eq!(names(&folder), ["print"]);
         assert!(!again.place.join("stale").exists());
         assert!(again.place.join("LICENSE").exists());
+    }
+
+    #[test]
+    fn models_that_embed_texts_are_installed_beside_those_that_read_print() {
+        let folder = tempfile::tempdir().unwrap();
+        let all = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/weights");
+        let installed = install(&all, folder.path()).unwrap();
+        let mut there = names(folder.path());
+        there.sort();
+        assert_eq!(there, ["embeddings", "print"]);
+        let embeddings = networks::embeddings_folder(Some(folder.path())).unwrap();
+        assert_eq!(installed[1].place, embeddings);
+        assert!(
+            networks::tokenizer_file(Some(folder.path()))
+                .unwrap()
+                .starts_with(&embeddings)
+        );
     }
 
     #[test]
@@ -157,7 +205,8 @@ mod tests {
         let empty = tempfile::tempdir().unwrap();
         let refused = install(empty.path(), folder.path()).unwrap_err();
         assert!(
-            refused.to_string().contains("orientation, detector, recognizer"),
+            refused.to_string().contains("orientation, detector, recognizer")
+                && refused.to_string().contains("dense, sparse"),
             "{refused}"
         );
         assert_eq!(names(folder.path()), ["print"]);

@@ -29,6 +29,27 @@ pub const PRINT: &str = "print";
 /// Name of the tokenizer of the model that embeds texts.
 pub(super) const TOKENIZER: &str = "tokenizer";
 
+/// Folder of the models that embed texts, within the folder of models; also their name.
+pub const EMBEDDINGS: &str = "embeddings";
+
+/// Finds the models that embed texts, as [`print_folder`] finds those that read print.
+///
+/// # Errors
+///
+/// If they are not there.
+pub fn embeddings_folder(folder: Option<&Path>) -> Result<PathBuf> {
+    let places = folder.map_or_else(usual_folders, |folder| vec![folder.to_owned()]);
+    let mut folders = places.iter().map(|place| place.join(EMBEDDINGS));
+    let found = folders.find(|place| parkhang_embeddings::is_embedding_models(place));
+    found.with_context(|| {
+        let places: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
+        format!(
+            "the models that embed texts are not in {}: --models-dir or models.dir names the folder that has them in {EMBEDDINGS}/, and `node models install FILE` puts them there",
+            places.join(" or ")
+        )
+    })
+}
+
 /// File of the tokenizer within the folder of models.
 const TOKENIZER_FILE: &str = "embeddings/dense/sp.model";
 

@@ -23,7 +23,7 @@ pub struct OcrArgs {
     #[arg(long, env = "PARKHANG_MODELS__DIR", value_name = "DIR")]
     pub models_dir: Option<PathBuf>,
     /// Service of the configuration that reads the pages in the place of a recogniser: NAME of a section service.NAME of the kind openai or
-    /// google_vision.
+    /// google_vision. In the pipeline documents it embeds the chunks, and its kind is openai.
     #[arg(long, value_name = "NAME")]
     pub engine: Option<String>,
     /// Configuration file with the service of --engine; by default ./cluster.toml or /etc/parkhang/cluster.toml, whichever exists.

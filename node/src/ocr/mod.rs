@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use parkhang_actors::engines::Engine;
+use parkhang_actors::stage::DOCUMENTS;
 use parkhang_core::domain::{JobConfig, JobKey, NamedModel, NamedModels, Pipeline};
 use parkhang_store::storage::{ArtifactStore, LocalStore};
 
@@ -114,7 +115,11 @@ fn job_config(arguments: &OcrArgs, loaded: &Loaded) -> Result<JobConfig> {
         );
     }
     if let Some(name) = &arguments.engine {
-        let engine: NamedModel = format!("ocr={name}").parse().context("--engine")?;
+        let stage = match arguments.pipeline.as_deref() {
+            Some(DOCUMENTS) => "embed",
+            _ => "ocr",
+        };
+        let engine: NamedModel = format!("{stage}={name}").parse().context("--engine")?;
         config.models = NamedModels::new(config.models.iter().cloned().chain([engine]));
     }
     Ok(config)

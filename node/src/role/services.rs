@@ -89,10 +89,11 @@ fn wanted(loaded: &Loaded) -> Result<Vec<StageDefinition>> {
     wanted.retain(|stage| runs(stage) && has_slots(stage) && is_possible(stage));
     let folder = loaded.config.models.dir.as_deref();
     type Find = fn(Option<&Path>) -> Result<PathBuf>;
-    let found: [(ModelKind, Find); 3] = [
+    let found: [(ModelKind, Find); 4] = [
         (ModelKind::Print, networks::print_folder),
         (ModelKind::Layout, networks::layout_folder),
         (ModelKind::Tokenizer, networks::tokenizer_file),
+        (ModelKind::Embeddings, networks::embeddings_folder),
     ];
     for (kind, find) in found {
         let needs = |stage: &StageDefinition| stage.models.kinds().contains(&kind);

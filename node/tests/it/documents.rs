@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 
 use parkhang_core::domain::{JobKey, VolumeId};
 use parkhang_documents::{ChunkKind, Role};
-use parkhang_store::artifact::{ArtifactLayout, BlockRow, ChunkRow, OcrResultRow, VolumeLayout};
+use parkhang_store::artifact::{ArtifactLayout, BlockRow, ChunkRow, OcrResultRow, VectorRow, VolumeLayout};
 use serde_json::{Value, json};
 
-use crate::support::{Finished, files, finish, node, rows, workspace};
+use crate::http_service::Service;
+use crate::support::{Finished, files, finish, node, provenance, rows, workspace};
 
 /// Namespaces of TEI and of XML itself.
 const TEI: &str = "http://www.tei-c.org/ns/1.0";
@@ -188,6 +189,118 @@ fn a_document_is_cut_into_chunks() {
     assert_eq!(records.len(), chunks.len());
     assert_eq!(records[0]["text"], chunks[0].text);
     assert_eq!(records[0]["boxes"][0]["page"], 1);
+}
+
+/// Rows: 163, 202.
+#[test]
+fn chunks_have_vectors_of_their_meaning_and_their_terms() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    read(&paper(), &out).exits(0);
+    let chunks: Vec<ChunkRow> = rows(&out, &layout("pdf-paper").chunks());
+    let key = layout("pdf-paper").vectors();
+    let vectors: Vec<VectorRow> = rows(&out, &key);
+    assert_eq!(vectors.len(), chunks.len());
+    for (vector, chunk) in vectors.iter().zip(&chunks) {
+        assert_eq!(
+            (vector.chunk, &vector.image_name),
+            (chunk.chunk, &chunk.image_name)
+        );
+        let length: f32 = vector.dense.iter().map(|number| number * number).sum();
+        assert!(
+            vector.dense.len() == 512 && (length - 1.0).abs() < 1e-4,
+            "{length}"
+        );
+        assert!(vector.indices.len() > 20 && vector.indices.is_sorted());
+        assert!(vector.values.iter().all(|weight| *weight > 0.0));
+        assert_eq!(vector.values.len(), vector.indices.len());
+    }
+    let made = provenance::<VectorRow>(&out, &key);
+    assert_eq!(made.models[0].name, "embeddings");
+    let manifest = out.join("manifests/documents/pdf-paper/parkhang.embed.manifest.jsonl");
+    let records = std::fs::read_to_string(manifest).unwrap();
+    let records = records
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let embedded: Vec<Value> = records.filter(|record| record["dim_dense"] == 512).collect();
+    let count = |name: &str| {
+        embedded
+            .iter()
+            .filter_map(|record| record[name].as_u64())
+            .sum::<u64>()
+    };
+    assert_eq!(
+        (count("vectors_dense"), count("vectors_sparse")),
+        (chunks.len() as u64, chunks.len() as u64)
+    );
+    assert!(
+        embedded
+            .iter()
+            .all(|record| record["avg_nnz_sparse"].as_f64() > Some(20.0))
+    );
+    let mut again = node([
+        "ocr",
+        "--pipeline",
+        "documents",
+        "--force",
+        "--stages",
+        "embed..reduce",
+        "--out",
+    ]);
+    again.arg(&out).arg(paper());
+    finish(again).exits(0);
+    let made_again: Vec<VectorRow> = rows(&out, &key);
+    assert_eq!(made_again, vectors, "the same vectors, to the last bit");
+}
+
+/// Rows: 202, 234, 235.
+#[test]
+fn a_service_makes_the_dense_vectors_of_chunks() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut busy = 1;
+    let service = Service::by(move |asked| {
+        if !asked.path.ends_with("/embeddings") {
+            return (404, Value::Null);
+        }
+        if busy > 0 {
+            busy -= 1;
+            return (429, json!({"error": {"message": "slow down"}}));
+        }
+        let texts = asked.body["input"].as_array().unwrap();
+        let vector = |(index, text): (usize, &Value)| json!({"index": index, "embedding": [text.as_str().unwrap().len(), 3, 0]});
+        let data: Vec<Value> = texts.iter().enumerate().map(vector).collect();
+        (200, json!({"data": data, "usage": {"prompt_tokens": 5}}))
+    });
+    let config = folder.path().join("services.toml");
+    let section = format!(
+        "[service.e5]\nkind = \"openai\"\nurl = \"{}/v1\"\nmodel = \"e5\"\n",
+        service.url
+    );
+    std::fs::write(&config, section).unwrap();
+    let out = folder.path().join("out");
+    let mut command = node([
+        "ocr",
+        "--pipeline",
+        "documents",
+        "--engine",
+        "e5",
+        "--config-file",
+    ]);
+    command.arg(&config).arg("--out").arg(&out).arg(paper());
+    finish(command).exits(0);
+    let chunks: Vec<ChunkRow> = rows(&out, &layout("pdf-paper").chunks());
+    let key = layout("pdf-paper").vectors();
+    let vectors: Vec<VectorRow> = rows(&out, &key);
+    for (vector, chunk) in vectors.iter().zip(&chunks) {
+        let length = (chunk.text.len() as f32).hypot(3.0);
+        assert_eq!(vector.dense.len(), 3);
+        assert!((vector.dense[1] - 3.0 / length).abs() < 1e-6);
+        assert!(vector.indices.len() > 20, "the sparse ones are ours");
+    }
+    let made = provenance::<VectorRow>(&out, &key);
+    let names: Vec<&str> = made.models.iter().map(|model| model.name.as_str()).collect();
+    assert_eq!(names, ["e5", "embeddings"]);
+    assert_eq!(made.service.unwrap().model, "e5");
 }
 
 #[test]

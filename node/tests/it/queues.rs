@@ -95,6 +95,7 @@ fn a_job_survives_the_death_of_a_node_and_of_its_publisher_over_sqs() {
             "ocr-doctags.fifo",
             "ocr-line-blocks.fifo",
             "ocr-chunk.fifo",
+            "ocr-embed.fifo",
             "ocr-reduce.fifo"
         ]
     );

@@ -119,8 +119,8 @@ fn the_counters_of_a_cluster_add_up_to_what_its_job_did() {
         reported.value("parkhang_jobs_settled_total{status=\"completed\"}"),
         1.0
     );
-    // Those of the job's pipeline, and `page_text`, `page_ocr`, `doctags`, `line_blocks` and `chunk`, as a node has pools of all stages of its roles.
-    assert_eq!(reported.sum("parkhang_pools"), 9.0);
+    // Those of the job's pipeline, and `page_text`, `page_ocr`, `doctags`, `line_blocks`, `chunk` and `embed`, as a node has pools of all stages of its roles.
+    assert_eq!(reported.sum("parkhang_pools"), 10.0);
     // A lease and its end for each of eight stage runs; what a pool had no room for after all is given back.
     let returned = reported.sum("parkhang_assignments_total") - 8.0;
     assert_eq!(

@@ -27,13 +27,19 @@ async fn a_completion_is_asked_for_below_the_base_and_the_version_beside_it() {
     let client = client(&format!("{}/v1/", service.url));
     let answer = client.complete(&json!({"model": "m"})).await.unwrap();
     assert_eq!(answer["choices"][0]["message"]["content"], "x");
+    client.embed(&json!({"input": ["x"]})).await.unwrap();
     client.models().await.unwrap();
     client.version().await.unwrap();
     let seen = service.seen.lock().unwrap().clone();
     let lines: Vec<&str> = seen.iter().map(|(line, _, _)| line.as_str()).collect();
     assert_eq!(
         lines,
-        ["POST /v1/chat/completions", "GET /v1/models", "GET /version"]
+        [
+            "POST /v1/chat/completions",
+            "POST /v1/embeddings",
+            "GET /v1/models",
+            "GET /version"
+        ]
     );
     assert_eq!(seen[0].1["authorization"], "Bearer hunter2");
     assert_eq!(seen[0].2, r#"{"model":"m"}"#);

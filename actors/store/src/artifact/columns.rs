@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use arrow_array::types::{Float32Type, Int32Type};
+use arrow_array::types::{Float32Type, Int32Type, UInt32Type};
 use arrow_array::{
     Array, ArrayRef, ArrowPrimitiveType, BinaryArray, BooleanArray, Float32Array, Int32Array, PrimitiveArray,
-    RecordBatch, StringArray, new_null_array,
+    RecordBatch, StringArray, UInt32Array, new_null_array,
 };
 use arrow_schema::{ArrowError, DataType, Field, Schema};
 
@@ -273,6 +273,20 @@ impl ColumnValue for i32 {
 
     fn from_array(column: &str, array: &dyn Array) -> Result<Vec<Self>, ColumnError> {
         Ok(numbers::<Int32Type>(column, array)?.to_vec())
+    }
+}
+
+impl ColumnValue for u32 {
+    fn data_type() -> DataType {
+        DataType::UInt32
+    }
+
+    fn to_array<'a>(values: impl Iterator<Item = &'a Self>) -> Result<ArrayRef, ArrowError> {
+        Ok(Arc::new(UInt32Array::from_iter_values(values.copied())))
+    }
+
+    fn from_array(column: &str, array: &dyn Array) -> Result<Vec<Self>, ColumnError> {
+        Ok(numbers::<UInt32Type>(column, array)?.to_vec())
     }
 }
 

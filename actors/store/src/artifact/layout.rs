@@ -19,6 +19,7 @@ const PAGE_OCR: &str = "page_ocr";
 const DOCTAGS: &str = "doctags";
 const LINE_BLOCKS: &str = "line_blocks";
 const CHUNK: &str = "chunk";
+const EMBED: &str = "embed";
 
 /// The artifact keys of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -181,6 +182,10 @@ impl VolumeLayout {
 
     pub fn chunks(&self) -> ArtifactKey {
         below(&self.root, &format!("{CHUNK}/chunks.parquet"))
+    }
+
+    pub fn vectors(&self) -> ArtifactKey {
+        below(&self.root, &format!("{EMBED}/vectors.parquet"))
     }
 
     /// Everything that a stage writes for the volume.

@@ -36,6 +36,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod texts;
+mod vectors;
 mod words;
 mod writer;
 
@@ -62,5 +63,6 @@ pub use row::ArtifactRow;
 pub use schema::{ColumnSchema, TableSchema};
 pub use table::{Table, TableReader, decode_table, read_table};
 pub use texts::{read_texts, texts_key};
+pub use vectors::VectorRow;
 pub use words::{WordRow, WordSource};
 pub use writer::{TableWriter, encode_table, write_table};

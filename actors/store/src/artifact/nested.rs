@@ -95,7 +95,7 @@ macro_rules! list_column {
     )+};
 }
 
-list_column!(String, i32);
+list_column!(String, i32, u32, f32);
 
 impl ColumnValue for Contour {
     fn data_type() -> DataType {

@@ -166,6 +166,16 @@ prop_compose! {
 }
 
 prop_compose! {
+    fn vector_row()(
+        (page_index, page, chunk) in any::<(i32, i32, i32)>(), dense in prop::collection::vec(-1.0_f32..1.0, 0..9),
+        terms in prop::collection::vec((any::<u32>(), 0.0_f32..9.0), 0..9),
+    ) -> VectorRow {
+        let (indices, values) = terms.into_iter().unzip();
+        VectorRow { image_name: "page_1".to_owned(), page_index, page, chunk, dense, indices, values }
+    }
+}
+
+prop_compose! {
     fn chunk_row()(
         text in ".{0,9}", (page_index, page, chunk, tokens) in any::<(i32, i32, i32, i32)>(), lang in prop::option::of("[a-z]{2}"),
         kind in prop::sample::select(&ChunkKind::ALL[..]), headings in prop::collection::vec(".{0,5}", 0..3),
@@ -203,6 +213,7 @@ round_trips! {
     words_round_trip: WordRow of word_row;
     blocks_round_trip: BlockRow of block_row;
     chunks_round_trip: ChunkRow of chunk_row;
+    vectors_round_trip: VectorRow of vector_row;
     errors_round_trip: ErrorRow of error_row;
 }
 

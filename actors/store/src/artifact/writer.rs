@@ -171,7 +171,7 @@ fn set_leaves(
             let path = path.iter().cloned().chain([field.name().clone()]);
             set_leaves(builder, path.collect(), field.data_type())
         }),
-        DataType::Int32 | DataType::Float32 => {
+        DataType::Int32 | DataType::UInt32 | DataType::Float32 => {
             let path = ColumnPath::new(path);
             builder
                 .set_column_dictionary_enabled(path.clone(), false)

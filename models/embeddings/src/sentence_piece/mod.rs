@@ -15,6 +15,10 @@ use crate::token::{Token, TokenizerError};
 /// Score of a character without a piece, below that of the worst piece.
 const UNKNOWN_PENALTY: f32 = 10.0;
 
+/// Names of the tokens that mark the start and end of a text.
+const START: &str = "<s>";
+const END: &str = "</s>";
+
 /// A tokenizer, of the bytes of a model file.
 #[derive(Debug)]
 pub struct SentencePiece {
@@ -25,6 +29,7 @@ pub struct SentencePiece {
     pieces: Vec<(u32, f32)>,
     unknown: u32,
     unknown_score: f32,
+    marks: [u32; 2],
     vocabulary: usize,
 }
 
@@ -37,10 +42,12 @@ impl SentencePiece {
         let model = Model::parse(file)?;
         let mut pieces = Vec::with_capacity(model.pieces.len());
         let mut patterns = Vec::with_capacity(model.pieces.len());
-        let mut unknown = None;
+        let (mut unknown, mut start, mut end) = (None, None, None);
         for (piece, id) in model.pieces.iter().zip(0..) {
             match piece.role() {
-                // No text spells a control token.
+                // No text spells one of these.
+                PieceRole::Other if piece.piece == START => start = Some(id),
+                PieceRole::Other if piece.piece == END => end = Some(id),
                 PieceRole::Other => {}
                 PieceRole::Unknown => unknown = Some(id),
                 PieceRole::Normal => {
@@ -58,6 +65,10 @@ impl SentencePiece {
             character_map: CharacterMap::parse(&model.normalizer.character_map)?,
             automaton,
             unknown: unknown.ok_or(TokenizerError::Missing("unknown token"))?,
+            marks: [
+                start.ok_or(TokenizerError::Missing(START))?,
+                end.ok_or(TokenizerError::Missing(END))?,
+            ],
             unknown_score: worst.ok_or(TokenizerError::Missing("pieces"))? - UNKNOWN_PENALTY,
             pieces,
             vocabulary: model.pieces.len(),
@@ -72,6 +83,11 @@ impl SentencePiece {
     /// Id of what has no piece.
     pub fn unknown(&self) -> u32 {
         self.unknown
+    }
+
+    /// Ids that stand before and behind each text.
+    pub fn marks(&self) -> [u32; 2] {
+        self.marks
     }
 
     /// Tokens of a text, without those that mark its start and end.

@@ -1,4 +1,4 @@
-//! What the sequence of a line is read with on a processor: attention, norms over channels, and the choice of a class.
+//! What the sequence of a line or of tokens is read with on a processor: attention, windows, norms over channels, and the choice of a class.
 //!
 //! A map of one row has its columns side by side, so each step is a loop along them that becomes vectors.
 
@@ -184,4 +184,54 @@ fn likeliest_in_loops(scores: &RowMap) -> Vec<(u32, f32)> {
         .into_iter()
         .zip(sums.into_iter().map(|sum| 1.0 / sum))
         .collect()
+}
+
+/// For each column, the channels of `count` columns from the `before`th before it on.
+pub(super) fn windows(map: &RowMap, before: usize, count: usize) -> RowMap {
+    let mut target = RowMap::unset(1, count * map.channels, map.width);
+    let width = map.width.max(1);
+    let parts = target.values.chunks_exact_mut((map.channels * width).max(1));
+    for (number, part) in parts.enumerate() {
+        // One of the two is zero.
+        let later = number.saturating_sub(before).min(width);
+        let earlier = before.saturating_sub(number).min(width);
+        let seen = width - later - earlier;
+        for (target, channel) in part.chunks_exact_mut(width).zip(map.values.chunks_exact(width)) {
+            target.fill(0.0);
+            target[earlier..earlier + seen].copy_from_slice(&channel[later..later + seen]);
+        }
+    }
+    target
+}
+
+/// The largest value of each channel of a map of one row.
+pub(super) fn peaks(map: &RowMap) -> Vec<f32> {
+    InstructionSet::detect().run(Vectorised(
+        #[inline(always)]
+        || map.values.chunks_exact(map.width.max(1)).map(largest).collect(),
+    ))
+}
+
+/// The largest of some values, in lanes that the compiler makes vectors of.
+#[inline(always)]
+fn largest(values: &[f32]) -> f32 {
+    const LANES: usize = 16;
+    let (groups, rest) = values.as_chunks::<LANES>();
+    let mut largest = [f32::NEG_INFINITY; LANES];
+    for group in groups {
+        for (largest, &value) in largest.iter_mut().zip(group) {
+            *largest = if value > *largest { value } else { *largest };
+        }
+    }
+    largest
+        .iter()
+        .chain(rest)
+        .copied()
+        .fold(f32::NEG_INFINITY, larger)
+}
+
+/// The larger of two values, or NaN where one is: that of a broken device must show.
+#[inline(always)]
+fn larger(one: f32, other: f32) -> f32 {
+    if one >= other || one.is_nan() { one } else { other }
 }

@@ -18,6 +18,7 @@ mod rows;
 mod tensors;
 
 use std::fmt::Debug;
+use std::ops::Range;
 
 use burn::tensor::{Device, Tensor};
 
@@ -118,6 +119,16 @@ pub trait FeatureMap: Sized + Clone {
     /// Reads a map of one row along its columns: the channels of the way forward, then those of the way back.
     fn recur(&self, lstm: &Self::Lstm) -> Result<Self, InferenceError>;
 
+    /// A map of one row in which each column has the channels of `count` columns, one after the other, from the `before`th before it
+    /// on; beside the map there are zeros.
+    fn windows(&self, before: usize, count: usize) -> Self;
+
+    /// Sets the columns that are not kept to zero.
+    fn masked(self, kept: &[bool]) -> Self;
+
+    /// The largest value of each channel of each image of one row.
+    fn peaks(self) -> Result<Vec<f32>, InferenceError>;
+
     /// Adds a map of the same size.
     fn add(self, other: &Self) -> Self;
 
@@ -136,6 +147,9 @@ pub trait FeatureMap: Sized + Clone {
 
     /// Repeats a map of one row and column.
     fn spread(&self, rows: usize, columns: usize) -> Self;
+
+    /// Some of the channels.
+    fn channels(&self, range: Range<usize>) -> Self;
 
     /// The channels of several maps of one size, in order.
     fn stack(maps: &[Self]) -> Self;

@@ -1,5 +1,7 @@
 //! Maps in host memory, one image each.
 
+use std::ops::Range;
+
 use burn::tensor::Device;
 
 use super::recurrent::{HostLstm, LstmWeights};
@@ -187,6 +189,23 @@ impl FeatureMap for RowMap {
         lstm.forward(self)
     }
 
+    fn windows(&self, before: usize, count: usize) -> Self {
+        attention::windows(self, before, count)
+    }
+
+    fn masked(mut self, kept: &[bool]) -> Self {
+        for channel in self.values.chunks_exact_mut(self.width.max(1)) {
+            for (value, kept) in channel.iter_mut().zip(kept) {
+                *value = if *kept { *value } else { 0.0 };
+            }
+        }
+        self
+    }
+
+    fn peaks(self) -> Result<Vec<f32>, InferenceError> {
+        Ok(attention::peaks(&self))
+    }
+
     fn add(self, other: &Self) -> Self {
         Self::add(self, other)
     }
@@ -313,6 +332,10 @@ impl FeatureMap for RowMap {
             width: columns,
             values: values.into(),
         }
+    }
+
+    fn channels(&self, range: Range<usize>) -> Self {
+        Self::channels(self, range)
     }
 
     fn stack(maps: &[Self]) -> Self {

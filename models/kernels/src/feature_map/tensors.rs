@@ -1,5 +1,7 @@
 //! Maps as tensors, `[images, channels, rows, columns]`.
 
+use std::ops::Range;
+
 use burn::module::Param;
 use burn::nn::PaddingConfig2d;
 use burn::nn::conv::Conv2d;
@@ -173,6 +175,28 @@ impl FeatureMap for Tensor<4> {
             .mean_dim(2)
     }
 
+    fn windows(&self, before: usize, count: usize) -> Self {
+        let [images, channels, rows, columns] = self.dims();
+        let zeros = vec![0.0; channels];
+        let padded = self.clone().pad_columns(before, count - 1, &zeros);
+        let part = |number: usize| {
+            let columns = number..number + columns;
+            padded.clone().slice([0..images, 0..channels, 0..rows, columns])
+        };
+        Self::cat((0..count).map(part).collect(), 1)
+    }
+
+    fn masked(self, kept: &[bool]) -> Self {
+        let factors: Vec<f32> = kept.iter().map(|kept| f32::from(u8::from(*kept))).collect();
+        let factors = TensorData::new(factors, [1, 1, 1, kept.len()]);
+        let device = self.device();
+        self * Self::from_data(factors, &device)
+    }
+
+    fn peaks(self) -> Result<Vec<f32>, InferenceError> {
+        read(self.max_dim(3))
+    }
+
     fn scale(self, factors: &Self) -> Self {
         self * factors.clone()
     }
@@ -180,6 +204,11 @@ impl FeatureMap for Tensor<4> {
     fn spread(&self, rows: usize, columns: usize) -> Self {
         let [images, channels, _, _] = self.dims();
         self.clone().expand([images, channels, rows, columns])
+    }
+
+    fn channels(&self, range: Range<usize>) -> Self {
+        let [images, _, rows, columns] = self.dims();
+        self.clone().slice([0..images, range, 0..rows, 0..columns])
     }
 
     fn stack(maps: &[Self]) -> Self {

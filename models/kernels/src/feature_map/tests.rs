@@ -63,6 +63,7 @@ fn plain<M: FeatureMap>(size: MapSize, seed: usize) -> Vec<M> {
         map.enlarge(rows, columns),
         map.doubled(),
         map.clone().cropped(rows, columns),
+        map.channels(channels / 2..channels),
         map.clone().cropped(rows - 1, columns - 1),
         map.clone().rows_as_channels(),
         map.clone().add(&map).relu(),
@@ -255,6 +256,19 @@ proptest! {
     }
 
     #[test]
+    fn both_forms_see_the_columns_of_a_sequence_alike(
+        channels in 1_usize..5, columns in 1_usize..40, before in 0_usize..4, after in 0_usize..4, seed in 0_usize..99,
+    ) {
+        let size = MapSize { channels, rows: 1, columns };
+        let kept: Vec<bool> = (0..columns).map(|column| (column + seed) % 3 > 0).collect();
+        assert_equal(
+            vec![map::<HostMap>(size, seed).windows(before, before + 1 + after), map::<HostMap>(size, seed).masked(&kept)],
+            vec![map::<DeviceMap>(size, seed).windows(before, before + 1 + after), map::<DeviceMap>(size, seed).masked(&kept)],
+        );
+        prop_assert_eq!(map::<HostMap>(size, seed).peaks().unwrap(), map::<DeviceMap>(size, seed).peaks().unwrap());
+    }
+
+    #[test]
     fn both_forms_recur_alike(inputs in 1_usize..6, hidden in 1_usize..19, steps in 1_usize..7, seed in 0_usize..99) {
         let size = [inputs, hidden, steps];
         assert_equal(recurrent(size, seed), recurrent(size, seed));
@@ -266,6 +280,21 @@ proptest! {
         let host = FeatureMap::into_columns(map::<HostMap>(size, 3)).unwrap();
         let device = FeatureMap::into_columns(map::<DeviceMap>(size, 3)).unwrap();
         prop_assert_eq!(host, device);
+    }
+}
+
+#[test]
+fn a_peak_is_no_number_where_a_value_is_none() {
+    for (columns, place) in [(3, 1), (40, 17), (40, 39)] {
+        let mut values = numbers(2 * columns, 1);
+        values[place] = f32::NAN;
+        let size = MapSize {
+            channels: 2,
+            rows: 1,
+            columns,
+        };
+        let peaks = HostMap::images(values, 1, size, &Device::flex()).peaks().unwrap();
+        assert!(peaks[0].is_nan() && peaks[1].is_finite(), "{peaks:?}");
     }
 }
 

@@ -55,6 +55,17 @@ impl RowMap {
         }
     }
 
+    /// Some of the channels.
+    pub(crate) fn channels(&self, range: Range<usize>) -> Self {
+        let mut part = Self::unset(self.rows, range.len(), self.width);
+        let size = (range.len() * self.width).max(1);
+        let rows = self.values.chunks_exact((self.channels * self.width).max(1));
+        for (target, row) in part.values.chunks_exact_mut(size).zip(rows) {
+            target.copy_from_slice(&row[range.start * self.width..range.end * self.width]);
+        }
+        part
+    }
+
     /// This map with each pixel twice in its row, and each row twice.
     pub(crate) fn doubled(&self) -> Self {
         let mut doubled = Self::unset(2 * self.rows, self.channels, 2 * self.width);
