@@ -12,6 +12,9 @@ use parkhang_store::artifact::{
 };
 use parkhang_store::storage::ArtifactStore;
 
+/// Language whose texts have no direction of meaning.
+const TIBETAN: &str = "bo";
+
 /// Reads the text of a volume; `None` if it has none yet. `stages` are those whose failed pages count. Pages and lines are numbered as exports
 /// and the viewer number them: a page that failed has a number and no lines.
 ///
@@ -77,10 +80,14 @@ async fn chunks(
     }
     let chunk = |row: ChunkRow| {
         let vectors = vectors.remove(&row.chunk);
-        let (dense, terms) = vectors.map_or_else(Default::default, |vectors| {
+        let (mut dense, terms) = vectors.map_or_else(Default::default, |vectors| {
             let terms = vectors.indices.into_iter().zip(vectors.values);
             (vectors.dense, terms.collect())
         });
+        // The model knows no Tibetan, and all texts of it are alike to it.
+        if row.lang.as_deref() == Some(TIBETAN) {
+            dense.clear();
+        }
         ChunkText {
             page: numbers.get(&row.page_index).copied().unwrap_or(1),
             language: row.lang.unwrap_or_default(),

@@ -58,6 +58,7 @@ pub fn ocr_documents_pipeline() -> Pipeline {
         ocr::STAGE,
         line_blocks::STAGE,
         chunk::STAGE,
+        embed::STAGE,
         index::STAGE,
         reduce::STAGE,
     ])
