@@ -119,9 +119,13 @@ fn product(row: &[u8], vector: &[i8]) -> i32 {
         .sum()
 }
 
-/// Bytes of a file with these vectors; those of another length than the first one are zeros, which are like nothing.
+/// Bytes of a file with these vectors; those of another length than the first that has one are zeros, which are like nothing.
 pub(crate) fn file_of(vectors: &[Vec<f32>]) -> Vec<u8> {
-    let dimension = vectors.first().map_or(0, Vec::len);
+    let dimension = vectors
+        .iter()
+        .map(Vec::len)
+        .find(|length| *length > 0)
+        .unwrap_or(0);
     let rows = vectors.iter().map(|vector| {
         let fits = vector.len() == dimension;
         Quantised::of(if fits { vector.as_slice() } else { &[] })
