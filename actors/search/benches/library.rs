@@ -67,7 +67,7 @@ impl Library {
         VolumeText {
             volume: format!("W{number}-I1"),
             pages: (1..).take(pages).map(page).collect(),
-            chunks: Vec::new(),
+            ..VolumeText::default()
         }
     }
 

@@ -100,7 +100,7 @@ fn main() {
         let volume = VolumeText {
             volume: "W1-I1".to_owned(),
             pages: pages.collect(),
-            chunks: Vec::new(),
+            ..VolumeText::default()
         };
         let folder = tempfile::tempdir().unwrap();
         let index = IndexFolder::new(folder.path().to_owned());

@@ -141,7 +141,7 @@ mod tests {
         let text = VolumeText {
             volume: "W1-I1".to_owned(),
             pages: vec![page],
-            chunks: Vec::new(),
+            ..VolumeText::default()
         };
         index_volume(&text).unwrap()
     }

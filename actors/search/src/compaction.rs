@@ -1,18 +1,24 @@
 //! The decision which parts of an index become one. Parts are merged in tiers, as a log-structured store does it (O'Neil et al., 1996):
 //! each document is copied once a tier, and a search has few parts to look into.
 
+use std::collections::BTreeMap;
+
+use crate::vectors::ModelHash;
+
 /// Parts of one tier that are merged when there are so many, and the factor from one tier to the next.
 const FAN: u64 = 8;
-/// Pages below which parts are all of the first tier.
+/// Documents below which parts are all of the first tier.
 const SMALLEST: u64 = 1_000;
 
 /// Size of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PartSize {
-    /// Pages in it, replaced ones included.
+    /// Documents in it, replaced ones included.
     pub documents: u64,
-    /// Pages of volumes that were replaced since.
+    /// Documents of volumes that were replaced since.
     pub replaced: u64,
+    /// What made the vectors of its chunks. Parts of different models stay apart, as their vectors cannot be compared.
+    pub model: Option<ModelHash>,
 }
 
 impl PartSize {
@@ -27,16 +33,11 @@ pub(crate) fn choose(parts: &[PartSize]) -> Option<Vec<usize>> {
     if let Some(part) = mostly_replaced {
         return Some(vec![part]);
     }
-    let highest = parts.iter().map(|part| part.tier()).max()?;
-    let of_tier = |tier| -> Vec<usize> {
-        let all = parts.iter().enumerate();
-        all.filter(|(_, part)| part.tier() == tier)
-            .map(|(index, _)| index)
-            .collect()
-    };
-    let full = (0..=highest)
-        .map(of_tier)
-        .find(|parts| parts.len() as u64 >= FAN)?;
+    let mut alike: BTreeMap<(u32, Option<ModelHash>), Vec<usize>> = BTreeMap::new();
+    for (index, part) in parts.iter().enumerate() {
+        alike.entry((part.tier(), part.model)).or_default().push(index);
+    }
+    let full = alike.into_values().find(|parts| parts.len() as u64 >= FAN)?;
     Some(full.into_iter().take(FAN as usize).collect())
 }
 
@@ -48,11 +49,24 @@ mod tests {
 
     #[test]
     fn a_part_of_which_most_was_replaced_is_written_again() {
-        let part = |documents, replaced| PartSize { documents, replaced };
+        let part = |documents, replaced| PartSize {
+            documents,
+            replaced,
+            model: None,
+        };
         assert_eq!(choose(&[part(100, 0), part(100, 51)]), Some(vec![1]));
         assert_eq!(choose(&[part(100, 50), part(100, 0)]), None);
         assert_eq!(choose(&[part(10, 0); 8]), Some((0..8).collect()));
         assert_eq!(choose(&[part(10, 0); 7]), None);
+        let other = |model| PartSize {
+            model: Some([model; 16]),
+            ..part(10, 0)
+        };
+        assert_eq!(
+            choose(&[[other(1); 4], [other(2); 4]].concat()),
+            None,
+            "of different models"
+        );
     }
 
     proptest! {
@@ -61,7 +75,7 @@ mod tests {
             let mut parts: Vec<PartSize> = Vec::new();
             let (mut added, mut copied) = (0, 0);
             for documents in sizes {
-                parts.push(PartSize { documents, replaced: 0 });
+                parts.push(PartSize { documents, replaced: 0, model: None });
                 added += documents;
                 while let Some(chosen) = choose(&parts) {
                     prop_assert!(chosen.len() > 1);
@@ -69,7 +83,7 @@ mod tests {
                     copied += documents;
                     let mut index = 0;
                     parts.retain(|_| { index += 1; !chosen.contains(&(index - 1)) });
-                    parts.push(PartSize { documents, replaced: 0 });
+                    parts.push(PartSize { documents, replaced: 0, model: None });
                 }
             }
             let tiers = u64::from((added.max(SMALLEST) / SMALLEST).ilog(FAN)) + 1;

@@ -17,7 +17,7 @@ pub enum SearchError {
         #[source]
         source: std::io::Error,
     },
-    #[error("the process ends before the index was written")]
+    #[error("the thread that was to write the index has ended")]
     Stopped,
     #[error("search index: {0}")]
     Engine(#[from] tantivy::TantivyError),

@@ -15,7 +15,7 @@ use crate::compaction::{self, PartSize};
 use crate::error::SearchError;
 use crate::part::{self, Source};
 use crate::snapshot::Snapshot;
-use crate::vectors::Vectors;
+use crate::vectors::{ModelHash, Vectors};
 use crate::volume::Fields;
 
 const LIST: &str = "index.json";
@@ -48,6 +48,8 @@ pub(crate) struct Part {
     volumes: BTreeMap<String, (Version, u64)>,
     /// Volumes that are in the part and do not count, with their numbers of documents.
     replaced: BTreeMap<String, u64>,
+    /// What made the vectors of its chunks.
+    model: Option<ModelHash>,
 }
 
 impl Part {
@@ -63,11 +65,19 @@ impl Part {
         PartSize {
             documents: self.documents,
             replaced: self.replaced.values().sum(),
+            model: self.model,
         }
     }
 }
 
 impl PartList {
+    fn volumes(&self) -> BTreeMap<String, Version> {
+        let volumes = self.parts.iter().flat_map(|part| &part.volumes);
+        volumes
+            .map(|(volume, (version, _))| (volume.clone(), version.clone()))
+            .collect()
+    }
+
     const fn new() -> Self {
         Self {
             format: FORMAT,
@@ -123,11 +133,7 @@ impl IndexFolder {
     ///
     /// If the list of parts cannot be read.
     pub fn volumes(&self) -> Result<BTreeMap<String, Version>, SearchError> {
-        let parts = self.list()?.parts.into_iter();
-        let versions = parts
-            .flat_map(|part| part.volumes)
-            .map(|(volume, (version, _))| (volume, version));
-        Ok(versions.collect())
+        Ok(self.list()?.volumes())
     }
 
     /// Opens the index as it is now. Whoever has it open sees nothing of what is written after.
@@ -147,6 +153,20 @@ impl IndexFolder {
         Snapshot::open(&self.path, &self.list()?)
     }
 
+    /// Deletes the index, unless somebody is writing it.
+    ///
+    /// # Errors
+    ///
+    /// [`SearchError::Locked`] if it is being written, or if it cannot be deleted.
+    pub fn delete(&self) -> Result<(), SearchError> {
+        let writer = self.writer()?;
+        // Moved away first: whoever begins an index here now begins a new one.
+        let gone = self.path.with_extension("deleted");
+        fs::rename(&self.path, &gone).map_err(SearchError::io(&self.path))?;
+        drop(writer);
+        fs::remove_dir_all(&gone).map_err(SearchError::io(&gone))
+    }
+
     /// Takes the index for writing.
     ///
     /// # Errors
@@ -158,13 +178,22 @@ impl IndexFolder {
         let file = File::create(&lock).map_err(SearchError::io(&lock))?;
         let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock)
             .map_err(|_| SearchError::Locked(self.path.clone()))?;
-        let list = self.list().unwrap_or_else(|_| PartList::new());
+        let mut list = match self.list() {
+            Ok(list) => list,
+            // What cannot be read is made anew; what cannot be reached now may be there again later.
+            Err(SearchError::DamagedFolder { .. }) => PartList::new(),
+            Err(error) => return Err(error),
+        };
+        // The volumes of a part that is gone or damaged are missing from then on, and put in again.
+        list.parts
+            .retain(|part| Source::open(&part.folder(&self.path), BTreeSet::new()).is_ok());
         let writer = IndexWriter {
             path: self.path.clone(),
             list,
             fields: Fields::new(),
             _lock: lock,
         };
+        writer.write_list()?;
         writer.remove_unlisted()?;
         Ok(writer)
     }
@@ -199,6 +228,11 @@ pub struct IndexWriter {
 }
 
 impl IndexWriter {
+    /// Volumes in the index, with their versions.
+    pub fn volumes(&self) -> BTreeMap<String, Version> {
+        self.list.volumes()
+    }
+
     /// Puts volumes into the index, in place of earlier versions of them, and takes others out, in one step for whoever searches.
     ///
     /// # Errors
@@ -213,7 +247,12 @@ impl IndexWriter {
                 }
             }
         }
-        if !added.is_empty() {
+        let mut by_model: BTreeMap<Option<ModelHash>, Vec<AddedVolume>> = BTreeMap::new();
+        for volume in added {
+            let model = volume.vectors.as_ref().and_then(Vectors::model);
+            by_model.entry(model).or_default().push(volume);
+        }
+        for added in by_model.into_values() {
             let volumes = added
                 .iter()
                 .map(|volume| (volume.volume.clone(), (volume.version.clone(), volume.documents)))
@@ -275,6 +314,9 @@ impl IndexWriter {
             documents: 0,
             volumes,
             replaced: BTreeMap::new(),
+            model: sources
+                .iter()
+                .find_map(|source| source.vectors.as_ref().and_then(Vectors::model)),
         };
         self.list.next += 1;
         let folder = part.folder(&self.path);

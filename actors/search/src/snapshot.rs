@@ -61,10 +61,10 @@ impl Snapshot {
         })
     }
 
-    /// True if there are dense vectors of this length to compare with.
-    pub fn has_vectors(&self, dimension: usize) -> bool {
+    /// True if there are chunks whose vectors a model has made.
+    pub fn has_vectors_of(&self, model: &str) -> bool {
         let mut vectors = self.parts.iter().filter_map(|part| part.vectors.as_ref());
-        vectors.any(|vectors| vectors.dimension() == dimension && vectors.len() > 0)
+        vectors.any(|vectors| vectors.is_of(model))
     }
 
     /// True if there are chunks of documents.

@@ -5,12 +5,14 @@
 use std::io::Write;
 use std::path::Path;
 
+use sha2::{Digest, Sha256};
 use tantivy::directory::{Directory, OwnedBytes, TerminatingWrite, WritePtr};
 
 /// Name of the file in a part.
 pub(crate) const FILE: &str = "vectors";
-/// Numbers before the vectors: how long each is, and how many there are.
-const HEADER: usize = 8;
+/// Bytes before the vectors: how long each is, how many there are, and what made them.
+const HEADER: usize = 8 + MODEL;
+const MODEL: usize = 16;
 /// Largest value of a byte of a vector.
 const LARGEST: f32 = 127.0;
 
@@ -43,9 +45,21 @@ impl Quantised {
     }
 }
 
+/// Hash of the name of a model.
+pub(crate) type ModelHash = [u8; MODEL];
+
+fn hash_of(model: &str) -> ModelHash {
+    let mut hash = ModelHash::default();
+    hash.iter_mut()
+        .zip(Sha256::digest(model))
+        .for_each(|(to, from)| *to = from);
+    hash
+}
+
 /// Vectors of a part, in the order of its chunks.
 #[derive(Debug, Clone)]
 pub(crate) struct Vectors {
+    model: ModelHash,
     dimension: usize,
     /// Scales of the vectors, then their bytes.
     scales: OwnedBytes,
@@ -63,7 +77,9 @@ impl Vectors {
         let (dimension, count) = (number(0)?, number(4)?);
         let scales = HEADER..HEADER.checked_add(count.checked_mul(4)?)?;
         let end = scales.end.checked_add(count.checked_mul(dimension)?)?;
+        let model = bytes.get(8..HEADER)?.try_into().ok()?;
         (end == bytes.len()).then(|| Self {
+            model,
             dimension,
             scales: bytes.slice(scales.clone()),
             bytes: bytes.slice(scales.end..end),
@@ -73,15 +89,21 @@ impl Vectors {
     /// Vectors of so many chunks that were not embedded.
     pub(crate) fn none(count: usize) -> Self {
         Self {
+            model: ModelHash::default(),
             dimension: 0,
             scales: OwnedBytes::new(vec![0; count * 4]),
             bytes: OwnedBytes::empty(),
         }
     }
 
-    /// How long each vector is; 0 where there are none.
-    pub(crate) const fn dimension(&self) -> usize {
-        self.dimension
+    /// What made the vectors; `None` where there are none.
+    pub(crate) fn model(&self) -> Option<ModelHash> {
+        (self.dimension > 0).then_some(self.model)
+    }
+
+    /// True if a model has made the vectors.
+    pub(crate) fn is_of(&self, model: &str) -> bool {
+        self.model() == Some(hash_of(model))
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -119,8 +141,8 @@ fn product(row: &[u8], vector: &[i8]) -> i32 {
         .sum()
 }
 
-/// Bytes of a file with these vectors; those of another length than the first that has one are zeros, which are like nothing.
-pub(crate) fn file_of(vectors: &[Vec<f32>]) -> Vec<u8> {
+/// Bytes of a file with these vectors of a model; those of another length than the first that has one are zeros, which are like nothing.
+pub(crate) fn file_of(model: &str, vectors: &[Vec<f32>]) -> Vec<u8> {
     let dimension = vectors
         .iter()
         .map(Vec::len)
@@ -131,7 +153,7 @@ pub(crate) fn file_of(vectors: &[Vec<f32>]) -> Vec<u8> {
         Quantised::of(if fits { vector.as_slice() } else { &[] })
     });
     let rows: Vec<Quantised> = rows.collect();
-    let mut file = header(dimension, rows.len());
+    let mut file = header(dimension, rows.len(), hash_of(model));
     file.extend(rows.iter().flat_map(|row| row.scale.to_le_bytes()));
     for row in &rows {
         let missing = dimension - row.bytes.len();
@@ -141,23 +163,24 @@ pub(crate) fn file_of(vectors: &[Vec<f32>]) -> Vec<u8> {
     file
 }
 
-fn header(dimension: usize, count: usize) -> Vec<u8> {
+fn header(dimension: usize, count: usize, model: ModelHash) -> Vec<u8> {
     let number = |number: usize| u32::try_from(number).unwrap_or(u32::MAX).to_le_bytes();
-    [number(dimension), number(count)].concat()
+    [&number(dimension), &number(count), &model[..]].concat()
 }
 
 /// Writes the chosen vectors of several parts as those of one; `kept` are the parts' vectors with the indices of those that stay, in
-/// order. Vectors of another length than those of the first part that has any are zeros.
+/// order. The parts are of one model, or have no vectors.
 ///
 /// # Errors
 ///
 /// If the file cannot be written.
 pub(crate) fn merge(kept: &[(Vectors, Vec<usize>)], mut file: WritePtr) -> std::io::Result<()> {
-    let dimensions = kept.iter().map(|(vectors, _)| vectors.dimension);
-    let dimension = dimensions
-        .into_iter()
-        .find(|dimension| *dimension > 0)
-        .unwrap_or(0);
+    let first = kept
+        .iter()
+        .map(|(vectors, _)| vectors)
+        .find(|vectors| vectors.dimension > 0);
+    let (dimension, model) =
+        first.map_or_else(Default::default, |vectors| (vectors.dimension, vectors.model));
     let rows = || {
         kept.iter().flat_map(|(vectors, indices)| {
             let fits = vectors.dimension == dimension;
@@ -167,7 +190,7 @@ pub(crate) fn merge(kept: &[(Vectors, Vec<usize>)], mut file: WritePtr) -> std::
         })
     };
     let zeros = vec![0; dimension];
-    file.write_all(&header(dimension, rows().count()))?;
+    file.write_all(&header(dimension, rows().count(), model))?;
     for row in rows() {
         file.write_all(row.map_or(&[0; 4], |(_, scale)| scale))?;
     }
@@ -184,17 +207,19 @@ mod tests {
 
     use super::*;
 
+    const MODEL_NAME: &str = "sha256:1";
+
     fn opened(vectors: &[Vec<f32>]) -> Vectors {
         let directory = RamDirectory::create();
         directory
-            .atomic_write(Path::new(FILE), &file_of(vectors))
+            .atomic_write(Path::new(FILE), &file_of(MODEL_NAME, vectors))
             .unwrap();
         Vectors::open(&directory).unwrap()
     }
 
     #[test]
     fn a_file_that_is_cut_off_has_no_vectors() {
-        let file = file_of(&[vec![1.0, 0.5], vec![0.0, -1.0]]);
+        let file = file_of(MODEL_NAME, &[vec![1.0, 0.5], vec![0.0, -1.0]]);
         for length in 0..file.len() {
             let directory = RamDirectory::create();
             directory.atomic_write(Path::new(FILE), &file[..length]).unwrap();
@@ -214,6 +239,7 @@ mod tests {
         let merged = Vectors::open(&directory).unwrap();
         let products: Vec<f32> = merged.products(&Quantised::of(&[0.0, 1.0])).collect();
         assert_eq!(merged.len(), 2);
+        assert!(merged.is_of(MODEL_NAME) && !merged.is_of("sha256:2"));
         assert!(
             (products[0] - 1.0).abs() < 0.01 && (products[1] - 0.5).abs() < 0.01,
             "{products:?}"

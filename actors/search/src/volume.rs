@@ -23,6 +23,8 @@ pub struct VolumeText {
     pub pages: Vec<PageText>,
     /// Chunks of its document, where it is one.
     pub chunks: Vec<ChunkText>,
+    /// Identifies the model that embedded the chunks.
+    pub model: String,
 }
 
 /// Chunk of a document with its vectors.
@@ -134,7 +136,12 @@ pub fn index_volume(text: &VolumeText) -> Result<Vec<u8>, SearchError> {
     }
     let index = writer.finalize()?;
     let vectors: Vec<Vec<f32>> = text.chunks.iter().map(|chunk| chunk.dense.clone()).collect();
-    bundle::pack(&index, &directory, &text.volume, vectors::file_of(&vectors))
+    bundle::pack(
+        &index,
+        &directory,
+        &text.volume,
+        vectors::file_of(&text.model, &vectors),
+    )
 }
 
 impl Fields {

@@ -30,7 +30,7 @@ fn volume(name: &str, version: &str, pages: &[&[&str]]) -> AddedVolume {
     let text = VolumeText {
         volume: name.to_owned(),
         pages: (1..).zip(pages).map(page).collect(),
-        chunks: Vec::new(),
+        ..VolumeText::default()
     };
     AddedVolume::open(name, version, &index_volume(&text).unwrap()).unwrap()
 }
@@ -138,6 +138,8 @@ fn wylie_is_read_as_tibetan() {
     assert_eq!(find(&found, "man"), ["W1-I1-2"]);
 }
 
+const MODEL: &str = "sha256:1";
+
 /// Volume of one page for each chunk, with the direction of the meaning of each.
 fn embedded(name: &str, version: &str, chunks: &[(&str, [f32; 3], &[(u32, f32)])]) -> AddedVolume {
     let page = |(number, (text, _, _)): (u32, &(&str, [f32; 3], &[(u32, f32)]))| PageText {
@@ -157,6 +159,7 @@ fn embedded(name: &str, version: &str, chunks: &[(&str, [f32; 3], &[(u32, f32)])
         volume: name.to_owned(),
         pages: (1..).zip(chunks).map(page).collect(),
         chunks: (1..).zip(chunks).map(chunk).collect(),
+        model: MODEL.to_owned(),
     };
     AddedVolume::open(name, version, &index_volume(&text).unwrap()).unwrap()
 }
@@ -169,6 +172,7 @@ fn by_meaning(
     by_words: bool,
 ) -> Found {
     let vectors = QueryVectors {
+        model: MODEL.to_owned(),
         dense: dense.to_vec(),
         terms: terms.to_vec(),
     };
@@ -207,19 +211,28 @@ fn pages_are_found_by_the_meaning_of_their_chunks() {
         .unwrap();
     for _ in 0..2 {
         let found = index.snapshot().unwrap();
-        assert!(found.has_vectors(3) && !found.has_vectors(4));
+        assert!(found.has_vectors_of(MODEL) && !found.has_vectors_of("sha256:2"));
         let hits = by_meaning(&found, "hire", [1.0, 0.0, 0.0], &[], false);
         assert_eq!(pages(&hits), ["W1-I1-2"]);
         assert_eq!(hits.hits[0].passage.as_deref(), Some("rent"));
         assert_eq!(hits.hits[0].lines, []);
         let hits = by_meaning(&found, "hire", [1.0, 0.0, 0.0], &[(7, 2.0)], false);
-        assert_eq!(pages(&hits), ["W1-I1-1", "W1-I1-2"], "by its terms, too");
+        assert_eq!(pages(&hits), ["W1-I1-2", "W1-I1-1"], "by its terms, too");
         let hits = by_meaning(&found, "rent", [1.0, 0.0, 0.0], &[], true);
         assert_eq!(
             pages(&hits),
             ["W1-I1-2", "W2-I1-1"],
             "what is found in both ways is first"
         );
+        let hits = by_meaning(&found, "hire -lease +rent", [1.0, 0.0, 0.0], &[(7, 2.0)], true);
+        assert_eq!(
+            pages(&hits),
+            ["W1-I1-2", "W2-I1-1"],
+            "what must and must not be there"
+        );
+        // More chunks than pages have this language, which is no part of the statistics of words.
+        let hits = by_meaning(&found, "rent -lang:en", [1.0, 0.0, 0.0], &[], true);
+        assert_eq!(hits.total, 2, "pages without a language");
         let hits = by_meaning(&found, "volume:W3-I1 hire", [0.0, 0.0, 1.0], &[], true);
         assert_eq!(pages(&hits), ["W3-I1-1"]);
         assert_eq!(
@@ -336,6 +349,17 @@ fn a_part_without_a_list_is_removed_and_a_damaged_list_is_told() {
     assert!(!folder.path().join("part-000002").exists());
     assert_eq!(find(&index.snapshot().unwrap(), "one"), ["W1-I1-1"]);
 
+    // A part that is gone is no longer in the index, and can be put in again.
+    fs::remove_dir_all(folder.path().join("part-000001")).unwrap();
+    assert!(index.snapshot().is_err());
+    let mut writer = index.writer().unwrap();
+    assert!(writer.volumes().is_empty());
+    writer
+        .update(vec![volume("W1-I1", "1", &[&["one"]])], &[])
+        .unwrap();
+    drop(writer);
+    assert_eq!(find(&index.snapshot().unwrap(), "one"), ["W1-I1-1"]);
+
     fs::write(folder.path().join("index.json"), "{").unwrap();
     let error = index.snapshot().unwrap_err().to_string();
     assert!(error.contains("delete the folder"), "{error}");
@@ -349,6 +373,34 @@ fn a_part_without_a_list_is_removed_and_a_damaged_list_is_told() {
         index.volumes().unwrap().into_keys().collect::<Vec<_>>(),
         ["W2-I1"]
     );
+}
+
+#[test]
+fn an_index_that_is_written_is_not_deleted() {
+    let folder = tempfile::tempdir().unwrap();
+    let index = IndexFolder::new(folder.path().join("job"));
+    let mut writer = index.writer().unwrap();
+    writer
+        .update(vec![volume("W1-I1", "1", &[&["one"]])], &[])
+        .unwrap();
+    assert!(matches!(index.delete(), Err(SearchError::Locked(_))));
+    drop(writer);
+    index.delete().unwrap();
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn the_one_volume_that_is_searched_is_no_alternative() {
+    let folder = tempfile::tempdir().unwrap();
+    let volumes = vec![
+        volume("W1-I1", "1", &[&["rent"]]),
+        volume("W2-I1", "1", &[&["rent"]]),
+    ];
+    let found = index(folder.path(), volumes);
+    let mut request = request("rent volume:W2-I1", FUZZY);
+    assert_eq!(search(&[&found], &request).unwrap().total, 1);
+    request.query.volume = Some("W1-I1".to_owned());
+    assert_eq!(search(&[&found], &request).unwrap().total, 0);
 }
 
 /// Change of an index.

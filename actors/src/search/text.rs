@@ -7,8 +7,8 @@ use parkhang_documents::{Role, language};
 use parkhang_models::recognition::ewts;
 use parkhang_search::{ChunkText, PageText, VolumeText};
 use parkhang_store::artifact::{
-    ArtifactError, BlockRow, ChunkRow, LineDetectionRow, OcrResultRow, PageTextRow, VectorRow, VolumeLayout,
-    WordRow, blocks_key, failed_pages, line_text, read_table, texts_key,
+    ArtifactError, BlockRow, ChunkRow, LineDetectionRow, OcrResultRow, PageTextRow, Provenance, VectorRow,
+    VolumeLayout, WordRow, blocks_key, failed_pages, line_text, read_table, texts_key,
 };
 use parkhang_store::storage::ArtifactStore;
 
@@ -51,7 +51,7 @@ pub async fn volume_text(
         }
     }
     let numbers: HashMap<i32, u32> = pages.keys().copied().zip(1..).collect();
-    let chunks = chunks(store, layout, &numbers).await?;
+    let (chunks, model) = chunks(store, layout, &numbers).await?;
     let numbered = pages
         .into_values()
         .zip(1..)
@@ -60,23 +60,26 @@ pub async fn volume_text(
         volume: volume.to_string(),
         pages: numbered.collect(),
         chunks,
+        model,
     }))
 }
 
-/// The chunks of a volume that is a document, with their vectors where it was embedded.
+/// The chunks of a volume that is a document, with their vectors where it was embedded, and what identifies the model of these.
 async fn chunks(
     store: &dyn ArtifactStore,
     layout: &VolumeLayout,
     numbers: &HashMap<i32, u32>,
-) -> Result<Vec<ChunkText>, ArtifactError> {
+) -> Result<(Vec<ChunkText>, String), ArtifactError> {
+    let mut model = String::new();
     if store.head(&layout.chunks()).await?.is_none() {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), model));
     }
     let rows = read_table::<ChunkRow>(store, &layout.chunks()).await?.rows;
     let mut vectors: HashMap<i32, VectorRow> = HashMap::new();
     if store.head(&layout.vectors()).await?.is_some() {
-        let embedded = read_table::<VectorRow>(store, &layout.vectors()).await?.rows;
-        vectors = embedded.into_iter().map(|row| (row.chunk, row)).collect();
+        let embedded = read_table::<VectorRow>(store, &layout.vectors()).await?;
+        model = model_of(&embedded.provenance);
+        vectors = embedded.rows.into_iter().map(|row| (row.chunk, row)).collect();
     }
     let chunk = |row: ChunkRow| {
         let vectors = vectors.remove(&row.chunk);
@@ -88,15 +91,28 @@ async fn chunks(
         if row.lang.as_deref() == Some(TIBETAN) {
             dense.clear();
         }
-        ChunkText {
-            page: numbers.get(&row.page_index).copied().unwrap_or(1),
+        // The page of a chunk that was made before is gone where it failed the last time.
+        Some(ChunkText {
+            page: *numbers.get(&row.page_index)?,
             language: row.lang.unwrap_or_default(),
             text: row.text,
             dense,
             terms,
-        }
+        })
     };
-    Ok(rows.into_iter().map(chunk).collect())
+    Ok((rows.into_iter().filter_map(chunk).collect(), model))
+}
+
+/// Identifies the model whose vectors can be compared with those of a table.
+fn model_of(provenance: &Provenance) -> String {
+    match &provenance.service {
+        Some(service) => format!("{} {}", service.name, service.model),
+        None => provenance
+            .models
+            .first()
+            .map(|model| model.digest.to_string())
+            .unwrap_or_default(),
+    }
 }
 
 async fn of_words(

@@ -22,6 +22,8 @@ pub struct WantedVolume {
     /// Changes whenever the volume was read anew.
     pub version: String,
     pub layout: VolumeLayout,
+    /// True if the pipeline that has read this version has made its index, too. Otherwise an index that is there is of another one.
+    pub is_indexed: bool,
 }
 
 /// Result of an update.
@@ -49,7 +51,7 @@ pub async fn update_index(
 ) -> Result<IndexUpdate, SearchError> {
     let index = folder.clone();
     let mut writer = blocking(move || index.writer()).await?;
-    let present = folder.volumes()?;
+    let present = writer.volumes();
     let mut removed: Vec<String> = present
         .keys()
         .filter(|volume| !known.contains(*volume))
@@ -104,8 +106,14 @@ async fn index_of(
     wanted: &WantedVolume,
 ) -> Result<AddedVolume, String> {
     let (volume, version) = (wanted.volume.to_string(), wanted.version.clone());
-    match store.get(&wanted.layout.search_index()).await {
-        Ok(packed) => match AddedVolume::open(&volume, &version, &packed) {
+    let made = if wanted.is_indexed {
+        store.get(&wanted.layout.search_index()).await.map(Some)
+    } else {
+        Ok(None)
+    };
+    match made {
+        Ok(None) => {}
+        Ok(Some(packed)) => match AddedVolume::open(&volume, &version, &packed) {
             Ok(index) => return Ok(index),
             // One of another version of this program, mostly.
             Err(error) => warn!(%volume, %error, "the index of the volume is of no use and is made anew"),
@@ -128,11 +136,6 @@ async fn index_of(
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, SearchError> + Send + 'static,
 ) -> Result<T, SearchError> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done,
-        Err(error) => match error.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            Err(_) => Err(SearchError::Stopped),
-        },
-    }
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or(Err(SearchError::Stopped))
 }

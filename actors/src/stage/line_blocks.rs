@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use parkhang_documents::{ScanLine, tibetan_blocks};
 use parkhang_models::line_detection::PageGeometry;
 use parkhang_models::page::geometry::Point;
-use parkhang_models::recognition::ewts::to_unicode;
+use parkhang_models::recognition::ewts::to_unicode_exact;
 use serde_json::Map;
 
 use super::compute;
@@ -184,7 +184,7 @@ fn placed(row: &OcrResultRow, line: Option<&LineImageRow>, to_scan: &PageGeometr
     Some(PlacedLine {
         text: match row.encoding {
             TextEncoding::Unicode => row.text.clone(),
-            TextEncoding::Wylie => to_unicode(&row.text),
+            TextEncoding::Wylie => to_unicode_exact(&row.text),
         },
         bounds: corners.fold(nothing, around),
     })

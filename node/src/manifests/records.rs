@@ -84,21 +84,22 @@ impl RecordFile {
         let unreadable = || format!("cannot read {}", self.path.display());
         let mut reader = BufReader::new(File::open(&self.path).with_context(unreadable)?);
         for number in 1.. {
-            let mut line = String::new();
+            // Bytes, as what is being written may end within a letter.
+            let mut line = Vec::new();
             let length = reader
                 .by_ref()
                 .take(LONGEST)
-                .read_line(&mut line)
+                .read_until(b'\n', &mut line)
                 .with_context(unreadable)?;
             let place = || format!("line {number} of {}", self.path.display());
-            if !line.ends_with('\n') {
+            if !line.ends_with(b"\n") {
                 // What comes last may be being written.
                 if length as u64 == LONGEST {
                     bail!("{} has more than {LONGEST} bytes", place());
                 }
                 break;
             }
-            each(serde_json::from_str(&line).with_context(place)?)?;
+            each(serde_json::from_slice(&line).with_context(place)?)?;
         }
         Ok(())
     }

@@ -65,6 +65,16 @@ pub fn install(file: &Path, folder: &Path) -> Result<Vec<Installed>> {
             parkhang_embeddings::FOLDERS.join(", ")
         );
     }
+    // Each takes its place as a whole folder, so that one cannot be that of two.
+    if let [(_, print, _), (_, embeddings, _)] = opened.as_slice()
+        && print == embeddings
+    {
+        bail!(
+            "{} has the models of two purposes in one folder: put {} into a folder of their own",
+            file.display(),
+            parkhang_embeddings::FOLDERS.join(" and ")
+        );
+    }
     let put = opened.into_iter().map(|(name, models, sha256)| {
         let place = folder.join(name);
         exchange(&models, &place, &staging.path().join(format!("old-{name}")))

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use parkhang_search::{Found, Snapshot, search};
 
 use super::{QueryModels, Question};
@@ -18,18 +18,33 @@ pub struct Asked {
 ///
 /// # Errors
 ///
-/// If nothing is searched for, an index cannot be read, or the models are missing of a question that is about meaning alone.
+/// If an index cannot be read, or the models are missing of a question that is about meaning alone.
 pub async fn ask(
     question: &Question,
     indexes: Vec<Snapshot>,
     models: &QueryModels,
     folder: Option<&Path>,
 ) -> Result<Asked> {
-    let mut request = question.request().context("the text to search for is empty")?;
+    let mut request = question.request();
     let mut trouble = None;
     if let Some(text) = question.meaning() {
         match models.vectors(text, &indexes, folder).await {
-            Ok(vectors) => request.vectors = vectors,
+            Ok(None) if question.needs_meaning() => {
+                trouble = Some(
+                    "nothing that is searched has chunks, which the pipeline documents makes".to_owned(),
+                );
+            }
+            Ok(Some(vectors)) => {
+                let is_known = |index: &Snapshot| !index.has_chunks() || index.has_vectors_of(&vectors.model);
+                if !vectors.dense.is_empty() && !indexes.iter().all(is_known) {
+                    trouble = Some(
+                        "chunks that another model has embedded are found by words and terms alone"
+                            .to_owned(),
+                    );
+                }
+                request.vectors = Some(vectors);
+            }
+            Ok(None) => {}
             Err(error) if question.needs_meaning() => return Err(error),
             // Whoever has not installed them finds words all the same.
             Err(error) => trouble = Some(format!("pages are found by words alone: {error:#}")),

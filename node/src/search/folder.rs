@@ -8,9 +8,11 @@ use anyhow::{Context, Result};
 use clap::Args;
 use parkhang_actors::search::{WantedVolume, update_index};
 use parkhang_actors::stage::StageTable;
+use parkhang_core::domain::StageName;
 use parkhang_search::{IndexFolder, SearchError};
-use parkhang_store::artifact::{OcrResultRow, TableReader, VolumeLayout, WordRow, texts_key};
-use parkhang_store::storage::ArtifactStore;
+use parkhang_store::artifact::VolumeLayout;
+use parkhang_store::storage::{ArtifactStore, StorageError};
+use sha2::{Digest, Sha256};
 
 use super::{Found, Hit, QueryModels, Question, ask};
 use crate::export::Results;
@@ -37,26 +39,25 @@ pub struct SearchFolderArgs {
 
 /// Searches the folder, whose index is brought up to date first.
 pub async fn run(arguments: SearchFolderArgs) -> Result<ExitCode> {
-    arguments
-        .question
-        .request()
-        .context("the text to search for is empty")?;
+    arguments.question.check().map_err(anyhow::Error::msg)?;
     let results = Results::of_folder(&arguments.out).await?;
     let volumes = results.volumes(&[])?;
     let known: BTreeSet<String> = volumes.iter().map(|stored| stored.volume.to_string()).collect();
+    let stages = StageTable::built_in().names();
     let mut wanted = Vec::new();
     for stored in volumes {
-        if let Some(version) = version(results.store(), &stored.layout).await? {
+        if let Some(version) = version(results.store(), &stored.layout, &stages).await? {
             wanted.push(WantedVolume {
                 volume: stored.volume,
                 version,
                 layout: stored.layout,
+                // Whoever has run the stages one by one has an index of what was there before, or none.
+                is_indexed: false,
             });
         }
     }
     results.require_text(wanted.len())?;
     let folder = IndexFolder::new(arguments.out.join(INDEX));
-    let stages = StageTable::built_in().names();
     let count = wanted.len();
     let updated = update_index(results.store(), &stages, &folder, wanted, &known, || ()).await;
     let mut troubles = match updated {
@@ -89,16 +90,37 @@ pub async fn run(arguments: SearchFolderArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Version of a volume's text: the fingerprint of its table; `None` if the volume has not been read yet.
-async fn version(store: &dyn ArtifactStore, layout: &VolumeLayout) -> Result<Option<String>> {
-    let words = layout.words();
-    if store.head(&words).await?.is_some() {
-        let table = TableReader::<WordRow>::open(&words, store.get(&words).await?)?;
-        return Ok(Some(table.provenance().fingerprint.digest().to_string()));
+/// Version of a volume's text: the digest of the tables that it is made of; `None` if the volume has not been read yet.
+async fn version(
+    store: &dyn ArtifactStore,
+    layout: &VolumeLayout,
+    stages: &[StageName],
+) -> Result<Option<String>> {
+    let texts = [layout.words(), layout.clean_results(), layout.ocr_results()];
+    let others = [
+        layout.page_text(),
+        layout.line_detection(),
+        layout.blocks(),
+        layout.line_blocks(),
+        layout.chunks(),
+        layout.vectors(),
+    ];
+    let errors = stages.iter().map(|stage| layout.errors(stage));
+    let (mut hash, mut is_read) = (Sha256::new(), false);
+    for (key, is_text) in texts
+        .into_iter()
+        .map(|key| (key, true))
+        .chain(others.into_iter().chain(errors).map(|key| (key, false)))
+    {
+        match store.get(&key).await {
+            Ok(table) => {
+                is_read |= is_text;
+                hash.update(key.as_str());
+                hash.update(&table);
+            }
+            Err(StorageError::NotFound { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
     }
-    let Some(texts) = texts_key(store, layout).await? else {
-        return Ok(None);
-    };
-    let table = TableReader::<OcrResultRow>::open(&texts, store.get(&texts).await?)?;
-    Ok(Some(table.provenance().fingerprint.digest().to_string()))
+    Ok(is_read.then(|| hex::encode(hash.finalize())))
 }

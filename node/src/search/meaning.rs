@@ -53,6 +53,8 @@ impl QueryModels {
             };
             let terms = sparse(&[&text], &models)?.pop().context("a text without terms")?;
             Ok::<_, anyhow::Error>(QueryVectors {
+                // As provenance names what embedded the chunks.
+                model: format!("sha256:{}", models.sha256),
                 dense: meaning.unwrap_or_default(),
                 terms,
             })

@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use parkhang_core::domain::VolumeId;
-use parkhang_search::{Filter, FilterField, Freedom, Occur, Request, parse};
+use parkhang_search::{Freedom, Occur, Request, parse};
 
 use super::wylie::transliterate;
 
@@ -41,19 +41,28 @@ enum By {
 }
 
 impl Question {
-    /// Returns the request to the indexes, without the vectors of its meaning; `None` if nothing is searched for.
-    pub fn request(&self) -> Option<Request> {
-        let mut query = parse(&self.query);
+    /// Checks that something is searched for.
+    ///
+    /// # Errors
+    ///
+    /// The reason why nothing is.
+    pub fn check(&self) -> Result<(), &'static str> {
+        let query = parse(&self.query);
         if query.clauses.is_empty() && query.filters.is_empty() {
-            return None;
+            return Err("the text to search for is empty");
         }
-        query.filters.extend(self.volume.as_ref().map(|volume| Filter {
-            field: FilterField::Volume,
-            value: volume.to_string(),
-            is_negative: false,
-        }));
+        if self.needs_meaning() && self.meaning().is_none() {
+            return Err("pages are found by the meaning of a text: give one, without --exact");
+        }
+        Ok(())
+    }
+
+    /// Returns the request to the indexes, without the vectors of its meaning.
+    pub fn request(&self) -> Request {
+        let mut query = parse(&self.query);
+        query.volume = self.volume.as_ref().map(VolumeId::to_string);
         let number = |number| usize::try_from(number).unwrap_or(usize::MAX);
-        Some(Request {
+        Request {
             query,
             freedom: Freedom {
                 is_fuzzy: !self.exact,
@@ -63,7 +72,7 @@ impl Question {
             vectors: None,
             offset: number(self.offset),
             limit: number(self.limit),
-        })
+        }
     }
 
     /// The text whose meaning is searched for; `None` if that of words alone is, or of fields.

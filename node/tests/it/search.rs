@@ -127,7 +127,9 @@ fn documents_are_found_by_words_and_by_meaning() {
     );
 
     let exported = exported(&out, "pdf-paper");
-    for hit in hits(&search(&out, &["harbour sediments", "--by", "words"])) {
+    let by_words = hits(&search(&out, &["harbour sediments", "--by", "words"]));
+    assert!(!by_words.is_empty());
+    for hit in by_words {
         assert!(exported.contains(&hit), "{hit:?}");
     }
     let by_meaning = search(&out, &["mud that the tide moves in a port", "--by", "meaning"]);

@@ -7,8 +7,8 @@ use tantivy::query::{
 };
 use tantivy::schema::{Field, IndexRecordOption};
 
-use super::plan::{Node, Pattern, Place};
-use super::{Filter, FilterField, TextField};
+use super::plan::{Bounds, Node, Pattern, Place};
+use super::{FilterField, Query as Question, TextField};
 use crate::volume::{CHUNK, Fields, PAGE};
 
 /// Share of the places of a pattern that a page must have, in fourths, where they need not be in a row.
@@ -24,44 +24,72 @@ const TIE: f32 = 0.1;
 
 type Boxed = Box<dyn Query>;
 
-/// Makes the query of the engine for a planned one; without one, for all pages that the filters leave.
-pub(crate) fn compile(node: Option<&Node>, filters: &[Filter], fields: &Fields) -> Boxed {
+/// Makes the query of the engine for a planned one; without one, for all pages that the query's filters leave.
+pub(crate) fn compile(node: Option<&Node>, query: &Question, fields: &Fields) -> Boxed {
     let pages = || of_kind(PAGE, fields);
+    let words = node.map_or_else(pages, |node| of_node(node, fields));
+    filtered(words, query, |_| true, fields)
+}
+
+/// Makes the query of the engine for all pages that a query leaves whatever its words mean: by its filters, and by the conditions on
+/// its words. `None` if it leaves all.
+pub(crate) fn compile_bounds(bounds: &Bounds, query: &Question, fields: &Fields) -> Option<Boxed> {
+    if bounds.must.is_empty() && bounds.must_not.is_empty() && query.is_unbounded() {
+        return None;
+    }
+    let mut clauses = vec![(Occur::Must, of_kind(PAGE, fields))];
+    clauses.extend(
+        bounds
+            .must
+            .iter()
+            .map(|node| (Occur::Must, of_node(node, fields))),
+    );
+    clauses.extend(
+        bounds
+            .must_not
+            .iter()
+            .map(|node| (Occur::MustNot, of_node(node, fields))),
+    );
+    Some(unscored(filtered(
+        Box::new(BooleanQuery::new(clauses)),
+        query,
+        |_| true,
+        fields,
+    )))
+}
+
+/// Makes the query of the engine for all chunks in the volumes that a query leaves; what else it says is about pages.
+pub(crate) fn chunks_of(query: &Question, fields: &Fields) -> Boxed {
     filtered(
-        node.map_or_else(pages, |node| of_node(node, fields)),
-        filters,
+        of_kind(CHUNK, fields),
+        query,
+        |field| field == FilterField::Volume,
         fields,
     )
 }
 
-/// Makes the query of the engine for all chunks that the filters leave.
-pub(crate) fn chunks_of(filters: &[Filter], fields: &Fields) -> Boxed {
-    filtered(of_kind(CHUNK, fields), filters, fields)
-}
-
 fn of_kind(kind: &str, fields: &Fields) -> Boxed {
     let term = Term::from_field_text(fields.kind, kind);
-    Box::new(ConstScoreQuery::new(
-        Box::new(TermQuery::new(term, IndexRecordOption::Basic)),
-        1.0,
-    ))
+    unscored(Box::new(TermQuery::new(term, IndexRecordOption::Basic)))
 }
 
-fn filtered(query: Boxed, filters: &[Filter], fields: &Fields) -> Boxed {
-    let mut clauses = vec![(Occur::Must, query)];
-    let required = filters.iter().filter(|filter| !filter.is_negative);
+fn filtered(words: Boxed, query: &Question, counts: impl Fn(FilterField) -> bool, fields: &Fields) -> Boxed {
+    let mut clauses = vec![(Occur::Must, words)];
+    let filters = || query.filters.iter().filter(|filter| counts(filter.field));
     // Two values of one field are alternatives, as no page has both.
     for field in [FilterField::Volume, FilterField::Language, FilterField::Page] {
-        let values = required.clone().filter(|filter| filter.field == field);
+        let values = filters().filter(|filter| filter.field == field && !filter.is_negative);
         let values: Vec<(Occur, Boxed)> = values
-            .map(|filter| (Occur::Should, of_filter(filter, fields)))
+            .map(|filter| (Occur::Should, of_filter(filter.field, &filter.value, fields)))
             .collect();
         if !values.is_empty() {
             clauses.push((Occur::Must, unscored(Box::new(BooleanQuery::new(values)))));
         }
     }
-    let excluded = filters.iter().filter(|filter| filter.is_negative);
-    clauses.extend(excluded.map(|filter| (Occur::MustNot, of_filter(filter, fields))));
+    let excluded = filters().filter(|filter| filter.is_negative);
+    clauses.extend(excluded.map(|filter| (Occur::MustNot, of_filter(filter.field, &filter.value, fields))));
+    let only = query.volume.iter();
+    clauses.extend(only.map(|volume| (Occur::Must, of_filter(FilterField::Volume, volume, fields))));
     Box::new(BooleanQuery::new(clauses))
 }
 
@@ -73,22 +101,23 @@ fn boosted(query: Boxed, weight: f32) -> Boxed {
     Box::new(BoostQuery::new(query, weight))
 }
 
-fn of_filter(filter: &Filter, fields: &Fields) -> Boxed {
-    let field = match filter.field {
+/// A filter has no part in scores, and its terms none in their statistics, which are of pages.
+fn of_filter(field: FilterField, value: &str, fields: &Fields) -> Boxed {
+    let name = match field {
         FilterField::Volume => fields.volume,
         FilterField::Language => fields.language,
         FilterField::Page => fields.name,
     };
-    let term = |value: &str| Term::from_field_text(field, value);
-    if filter.field == FilterField::Volume && filter.value.contains('*') {
-        let pattern = wildcard_query_to_regex_str(&filter.value);
+    if field == FilterField::Volume && value.contains('*') {
+        let pattern = wildcard_query_to_regex_str(value);
         // A pattern that is too large for an automaton is the name of no volume.
-        return RegexQuery::from_pattern(&pattern, field).map_or_else(
+        return RegexQuery::from_pattern(&pattern, name).map_or_else(
             |_| Box::new(EmptyQuery) as Boxed,
-            |query| Box::new(query) as Boxed,
+            |query| unscored(Box::new(query)),
         );
     }
-    Box::new(TermQuery::new(term(&filter.value), IndexRecordOption::Basic))
+    let term = Term::from_field_text(name, value);
+    unscored(Box::new(TermQuery::new(term, IndexRecordOption::Basic)))
 }
 
 fn of_node(node: &Node, fields: &Fields) -> Boxed {

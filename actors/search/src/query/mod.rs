@@ -5,15 +5,24 @@ mod compile;
 mod parse;
 mod plan;
 
-pub(crate) use compile::{chunks_of, compile};
+pub(crate) use compile::{chunks_of, compile, compile_bounds};
 pub use parse::parse;
-pub(crate) use plan::{Dictionary, Node, Pattern, plan};
+pub(crate) use plan::{Dictionary, Node, Pattern, bounds, plan};
 
 /// Query as it was typed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Query {
     pub clauses: Vec<Clause>,
     pub filters: Vec<Filter>,
+    /// The one volume that is searched, whatever the filters say; `None` searches all.
+    pub volume: Option<String>,
+}
+
+impl Query {
+    /// True if all pages are looked at.
+    pub(crate) fn is_unbounded(&self) -> bool {
+        self.filters.is_empty() && self.volume.is_none()
+    }
 }
 
 /// Text that is looked for.

@@ -5,7 +5,7 @@
 use super::{Clause, Filter, FilterField, Occur, Query, TextField};
 
 /// Longest query that is read, in bytes; the rest is left out.
-const LONGEST: usize = 4 << 10;
+const LONGEST: usize = 2 << 10;
 
 /// Reads a query.
 ///

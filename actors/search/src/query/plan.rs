@@ -1,12 +1,14 @@
 //! A query as patterns of terms: the form from which both the engine's query and the marks in the lines of a hit are made.
 
+use std::cell::Cell;
+
 use super::{Clause, Freedom, Occur, Query, TextField};
 use crate::token::query_tokens;
 
 /// Terms that stand for one term of a query at most, itself included.
 const ALTERNATIVES: usize = 24;
-/// Tokens of a pattern at most; a longer text is looked for by its beginning.
-const LONGEST_PATTERN: usize = 64;
+/// Terms of a query at most; a longer one is looked for by its beginning. Each is looked up in all dictionaries.
+const MOST_TERMS: usize = 64;
 
 /// Dictionary of the terms in an index.
 pub(crate) trait Dictionary {
@@ -60,13 +62,36 @@ impl Node {
 
 /// Plans a query; `None` if it looks for no text.
 pub(crate) fn plan(query: &Query, freedom: Freedom, dictionary: &dyn Dictionary) -> Option<Node> {
-    let planner = Planner { freedom, dictionary };
+    let planner = Planner::new(freedom, dictionary);
     let typed = planner.clauses(&query.clauses);
     let transliterated = transliterated(query, freedom).map(|clauses| planner.clauses(&clauses));
     match (typed, transliterated.flatten()) {
         (Some(typed), Some(other)) => Some(Node::Best(vec![typed, other])),
         (typed, other) => typed.or(other),
     }
+}
+
+/// Conditions on a page that hold however it is found.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Bounds {
+    pub must: Vec<Node>,
+    pub must_not: Vec<Node>,
+}
+
+/// Plans what a query demands of pages that are found by meaning as well: what must and must not be there, phrases, and headings.
+pub(crate) fn bounds(query: &Query, freedom: Freedom, dictionary: &dyn Dictionary) -> Bounds {
+    let planner = Planner::new(freedom, dictionary);
+    let mut bounds = Bounds::default();
+    for clause in &query.clauses {
+        let is_demand = clause.occur == Occur::Must || clause.is_phrase || clause.field == TextField::Title;
+        let side = match clause.occur {
+            Occur::MustNot => &mut bounds.must_not,
+            Occur::Must | Occur::Should if is_demand => &mut bounds.must,
+            Occur::Must | Occur::Should => continue,
+        };
+        side.extend(planner.pattern(clause).map(Node::Pattern));
+    }
+    bounds
 }
 
 /// The query with its words read as transliteration. Words that follow each other are one text, as a space is only the end of a syllable.
@@ -101,9 +126,19 @@ fn is_plain(clause: &Clause) -> bool {
 struct Planner<'d> {
     freedom: Freedom,
     dictionary: &'d dyn Dictionary,
+    /// Terms that may still be looked up.
+    left: Cell<usize>,
 }
 
-impl Planner<'_> {
+impl<'d> Planner<'d> {
+    const fn new(freedom: Freedom, dictionary: &'d dyn Dictionary) -> Self {
+        Self {
+            freedom,
+            dictionary,
+            left: Cell::new(MOST_TERMS),
+        }
+    }
+
     fn clauses(&self, clauses: &[Clause]) -> Option<Node> {
         let of = |occur| -> Vec<Node> {
             let chosen = clauses.iter().filter(|clause| clause.occur == occur);
@@ -131,13 +166,16 @@ impl Planner<'_> {
     fn pattern(&self, clause: &Clause) -> Option<Pattern> {
         let tokens = query_tokens(&clause.text);
         let first = tokens.first()?.position;
-        let places = tokens.into_iter().take(LONGEST_PATTERN).map(|token| Place {
+        let taken = tokens.len().min(self.left.get());
+        self.left.set(self.left.get() - taken);
+        let places = tokens.into_iter().take(taken).map(|token| Place {
             position: token.position - first,
             terms: self.terms(token.term, clause.occur),
         });
-        Some(Pattern {
+        let places: Vec<Place> = places.collect();
+        (!places.is_empty()).then_some(Pattern {
             field: clause.field,
-            places: places.collect(),
+            places,
             is_phrase: clause.is_phrase || clause.occur == Occur::MustNot,
         })
     }
@@ -243,6 +281,25 @@ mod tests {
             .collect();
         assert_eq!(*terms[0], [("rent".to_owned(), 1.0), ("rentx".to_owned(), 0.5)]);
         assert_eq!(*terms[1], [("2024".to_owned(), 1.0)]);
+    }
+
+    #[test]
+    fn a_query_has_so_many_terms_and_no_more() {
+        let words: Vec<String> = (0..200).map(|word| format!("word{word}")).collect();
+        let Some(Node::All { should, .. }) = plan(&parse(&words.join(" ")), LITERAL, &Nobody) else {
+            panic!("many words");
+        };
+        assert_eq!(should.len(), MOST_TERMS);
+    }
+
+    #[test]
+    fn what_must_be_there_must_be_so_however_a_page_is_found() {
+        let bounds = bounds(
+            &parse("rent +lease -tax \"fair value\" title:notes"),
+            LITERAL,
+            &Nobody,
+        );
+        assert_eq!((bounds.must.len(), bounds.must_not.len()), (3, 1));
     }
 
     #[test]

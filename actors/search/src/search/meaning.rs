@@ -10,7 +10,7 @@ use tantivy::{DocAddress, DocSet, TERMINATED, Term};
 use super::fusion::Ranking;
 use super::{Page, QueryVectors, Ranked, Searched, sort};
 use crate::error::SearchError;
-use crate::query::{Filter, chunks_of};
+use crate::query::{Query, chunks_of};
 use crate::snapshot::OpenPart;
 use crate::vectors::Quantised;
 use crate::volume::term_of;
@@ -35,18 +35,18 @@ impl Meaning {
     pub(super) fn find(
         searched: &Searched,
         vectors: &QueryVectors,
-        filters: &[Filter],
+        query: &Query,
         depth: usize,
     ) -> Result<Self, SearchError> {
         let (mut dense, mut sparse) = (Vec::new(), Vec::new());
-        let query = Quantised::of(&vectors.dense);
+        let meant = Quantised::of(&vectors.dense);
         for (number, part) in searched
             .parts
             .iter()
             .enumerate()
             .filter(|(_, part)| !part.chunks.is_empty())
         {
-            let allowed = allowed(searched, part, filters)?;
+            let allowed = allowed(searched, part, query)?;
             let is_allowed = |at: &DocAddress| allowed.as_ref().is_none_or(|allowed| allowed.contains(at));
             let ranked = |(at, score)| Ranked {
                 score,
@@ -56,9 +56,9 @@ impl Meaning {
             if let Some(vectors) = part
                 .vectors
                 .as_ref()
-                .filter(|vectors| vectors.len() == part.chunks.len())
+                .filter(|found| found.len() == part.chunks.len() && found.is_of(&vectors.model))
             {
-                let products = part.chunks.iter().copied().zip(vectors.products(&query));
+                let products = part.chunks.iter().copied().zip(vectors.products(&meant));
                 let near = products.filter(|(at, cosine)| *cosine >= LEAST_COSINE && is_allowed(at));
                 dense.extend(near.map(ranked));
             }
@@ -115,16 +115,16 @@ impl Meaning {
     }
 }
 
-/// Chunks that the filters leave; `None` if they leave all.
+/// Chunks in the volumes that the query leaves; `None` if it leaves all.
 fn allowed(
     searched: &Searched,
     part: &OpenPart,
-    filters: &[Filter],
+    query: &Query,
 ) -> Result<Option<HashSet<DocAddress>>, SearchError> {
-    if filters.is_empty() && part.replaced.is_empty() {
+    if query.is_unbounded() && part.replaced.is_empty() {
         return Ok(None);
     }
-    let query = chunks_of(filters, &searched.fields);
+    let query = chunks_of(query, &searched.fields);
     let query = searched.without_replaced(&*query, part);
     Ok(Some(part.searcher.search(&query, &DocSetCollector)?))
 }

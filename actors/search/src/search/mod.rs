@@ -5,7 +5,9 @@ mod fusion;
 mod meaning;
 mod words;
 
-use tantivy::collector::TopDocs;
+use std::collections::HashSet;
+
+use tantivy::collector::{DocSetCollector, TopDocs};
 use tantivy::query::{BooleanQuery, Occur, Query as EngineQuery, TermQuery};
 use tantivy::schema::{Field, IndexRecordOption, Value};
 use tantivy::{DocAddress, TantivyDocument, Term};
@@ -16,12 +18,13 @@ use self::words::Words;
 use crate::error::SearchError;
 use crate::highlight::{HitLine, highlights};
 use crate::part::of_volumes;
-use crate::query::{Freedom, Pattern, Query};
-use crate::snapshot::{OpenPart, Snapshot};
+use crate::query::{Freedom, Pattern, Query, bounds, compile_bounds};
+use crate::snapshot::{Dictionaries, OpenPart, Snapshot};
 use crate::volume::{Fields, PAGE};
 
-/// Pages of each ranking that are joined at least: one that is far down in both is none that anybody looks for.
-const DEPTH: usize = 200;
+/// Pages of each ranking that are joined: one that is far down in all is none that anybody looks for. So many whatever is asked
+/// for, as the parts of an answer must fit together.
+const DEPTH: usize = 500;
 
 /// Question to one or more indexes.
 #[derive(Debug, Clone)]
@@ -41,6 +44,8 @@ pub struct Request {
 /// Vectors of a query.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct QueryVectors {
+    /// Identifies the model: only what the same one has made is compared.
+    pub model: String,
     /// Direction of its meaning, of length 1; empty where its language is none of the model's.
     pub dense: Vec<f32>,
     /// Terms with their weights.
@@ -50,7 +55,7 @@ pub struct QueryVectors {
 /// Answer to a [`Request`].
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Found {
-    /// Number of pages that have the words; where pages are found by meaning alone, of those that were ranked.
+    /// Number of pages that have the words; where pages are found by meaning, too, of those that were ranked.
     pub total: usize,
     /// The best of them, best first.
     pub hits: Vec<Hit>,
@@ -123,11 +128,7 @@ pub fn search(indexes: &[&Snapshot], request: &Request) -> Result<Found, SearchE
         fields,
     };
     let wanted = request.offset.saturating_add(request.limit).max(1);
-    let depth = if request.vectors.is_some() {
-        wanted.max(DEPTH)
-    } else {
-        wanted
-    };
+    let depth = if request.vectors.is_some() { DEPTH } else { wanted };
     let words = Words::find(&searched, request, depth)?;
     let patterns = words.patterns();
     let Some(vectors) = &request.vectors else {
@@ -138,7 +139,7 @@ pub fn search(indexes: &[&Snapshot], request: &Request) -> Result<Found, SearchE
             hits: hits.collect::<Result<_, _>>()?,
         });
     };
-    let meaning = Meaning::find(&searched, vectors, &request.query.filters, depth)?;
+    let meaning = Meaning::find(&searched, vectors, &request.query, depth)?;
     let items = words
         .ranked
         .iter()
@@ -146,24 +147,32 @@ pub fn search(indexes: &[&Snapshot], request: &Request) -> Result<Found, SearchE
         .collect::<Result<_, _>>()?;
     let mut rankings = meaning.rankings(&searched)?;
     rankings.push(Ranking { weight: 1.0, items });
-    let fused = fuse(&rankings);
-    let total = if words.total > 0 { words.total } else { fused.len() };
-    let mut hits = Vec::new();
-    for (page, score) in fused.into_iter().skip(request.offset).take(request.limit) {
+    let bounds = searched.bounds(request)?;
+    let mut found = Found::default();
+    for (page, score) in fuse(&rankings) {
         let Some(at) = searched.find(&page)? else {
             continue;
         };
-        let ranked = Ranked {
-            score,
-            part: page.part,
-            at,
-        };
-        hits.push(searched.hit(ranked, &patterns, meaning.passage(&page))?);
+        let is_within = bounds
+            .as_ref()
+            .is_none_or(|pages| pages.contains(&(page.part, at)));
+        if !is_within {
+            continue;
+        }
+        let number = found.total;
+        found.total += 1;
+        if number >= request.offset && found.hits.len() < request.limit {
+            let ranked = Ranked {
+                score,
+                part: page.part,
+                at,
+            };
+            found
+                .hits
+                .push(searched.hit(ranked, &patterns, meaning.passage(&page))?);
+        }
     }
-    Ok(Found {
-        total: total.max(hits.len()),
-        hits,
-    })
+    Ok(found)
 }
 
 /// The parts of all indexes that are searched.
@@ -203,6 +212,24 @@ impl Searched {
             volume: self.text(&document, self.fields.volume),
             number: self.number(&document),
         })
+    }
+
+    /// The pages that a request leaves, however they are found; `None` if it leaves all.
+    fn bounds(&self, request: &Request) -> Result<Option<HashSet<(usize, DocAddress)>>, SearchError> {
+        let dictionary = Dictionaries {
+            parts: self.parts.iter().collect(),
+            fields: &self.fields,
+        };
+        let bounds = bounds(&request.query, request.freedom, &dictionary);
+        let Some(query) = compile_bounds(&bounds, &request.query, &self.fields) else {
+            return Ok(None);
+        };
+        let mut pages = HashSet::new();
+        for (number, part) in self.parts.iter().enumerate() {
+            let of_part = part.searcher.search(&*query, &DocSetCollector)?;
+            pages.extend(of_part.into_iter().map(|at| (number, at)));
+        }
+        Ok(Some(pages))
     }
 
     /// Where a page is in its part.

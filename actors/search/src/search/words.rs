@@ -1,9 +1,13 @@
 //! Pages ranked by the words of a query, with one set of statistics for all indexes (BM25; Robertson and Zaragoza, 2009).
 
-use tantivy::Term;
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Mutex, PoisonError};
+
 use tantivy::collector::{Count, TopDocs};
 use tantivy::query::Bm25StatisticsProvider;
 use tantivy::schema::Field;
+use tantivy::{Searcher, Term};
 
 use super::{Ranked, Request, Searched, sort};
 use crate::error::SearchError;
@@ -32,11 +36,11 @@ impl Words {
             total: 0,
             ranked: Vec::new(),
         };
-        if !request.by_words || (found.node.is_none() && request.query.filters.is_empty()) {
+        if !request.by_words || (found.node.is_none() && request.query.is_unbounded()) {
             return Ok(found);
         }
-        let query = compile(found.node.as_ref(), &request.query.filters, &searched.fields);
-        let statistics = Statistics(&dictionary.parts, &searched.fields);
+        let query = compile(found.node.as_ref(), &request.query, &searched.fields);
+        let statistics = Statistics::new(&dictionary.parts, &searched.fields);
         for (number, part) in searched.parts.iter().enumerate() {
             let collectors = (Count, TopDocs::with_limit(depth).order_by_score());
             let query = searched.without_replaced(&*query, part);
@@ -61,26 +65,59 @@ impl Words {
     }
 }
 
-/// Statistics of several indexes as one, so that a word is as rare in each of them as it is in all.
-struct Statistics<'s>(&'s [&'s OpenPart], &'s Fields);
+/// Statistics of several indexes as one, so that a word is as rare in each of them as it is in all. They are asked for anew for each part, and
+/// counted once.
+struct Statistics<'s> {
+    parts: &'s [&'s OpenPart],
+    fields: &'s Fields,
+    tokens: Mutex<HashMap<Field, u64>>,
+    documents: Mutex<HashMap<Term, u64>>,
+}
 
-impl Statistics<'_> {
-    fn sum(&self, of: impl Fn(&dyn Bm25StatisticsProvider) -> tantivy::Result<u64>) -> tantivy::Result<u64> {
-        self.0.iter().map(|part| of(&part.searcher)).sum()
+impl<'s> Statistics<'s> {
+    fn new(parts: &'s [&'s OpenPart], fields: &'s Fields) -> Self {
+        Self {
+            parts,
+            fields,
+            tokens: Mutex::default(),
+            documents: Mutex::default(),
+        }
+    }
+
+    /// The sum over all parts, from `known` where it was counted before.
+    fn sum<K: Hash + Eq + Clone>(
+        &self,
+        known: &Mutex<HashMap<K, u64>>,
+        key: &K,
+        of: impl Fn(&Searcher) -> tantivy::Result<u64>,
+    ) -> tantivy::Result<u64> {
+        let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(sum) = known.get(key) {
+            return Ok(*sum);
+        }
+        let sum = self
+            .parts
+            .iter()
+            .map(|part| of(&part.searcher))
+            .sum::<tantivy::Result<u64>>()?;
+        known.insert(key.clone(), sum);
+        Ok(sum)
     }
 }
 
 impl Bm25StatisticsProvider for Statistics<'_> {
     fn total_num_tokens(&self, field: Field) -> tantivy::Result<u64> {
-        self.sum(|part| part.total_num_tokens(field))
+        self.sum(&self.tokens, &field, |part| part.total_num_tokens(field))
     }
 
     /// Pages alone: chunks have no words of their own.
     fn total_num_docs(&self) -> tantivy::Result<u64> {
-        self.doc_freq(&Term::from_field_text(self.1.kind, PAGE))
+        self.doc_freq(&Term::from_field_text(self.fields.kind, PAGE))
     }
 
     fn doc_freq(&self, term: &Term) -> tantivy::Result<u64> {
-        self.sum(|part| part.doc_freq(term))
+        self.sum(&self.documents, term, |part| {
+            Bm25StatisticsProvider::doc_freq(part, term)
+        })
     }
 }

@@ -1,16 +1,16 @@
 //! Indexes of jobs on the disk of this machine, brought up to date behind the searches that use them.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use parkhang_actors::search::{WantedVolume, update_index};
-use parkhang_core::domain::{Job, JobKey, Position, Task, TaskStatus};
-use parkhang_search::{IndexFolder, SearchError, Snapshot};
+use parkhang_core::domain::{Job, Position, Task, TaskStatus};
+use parkhang_search::{IndexFolder, SearchError, Snapshot, Version};
 use parkhang_state::StateStore;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use tracing::warn;
 
 use super::Library;
@@ -22,14 +22,22 @@ use crate::search::QueryModels;
 const AT_ONCE: usize = 2;
 /// Folder of the indexes, below the state of the node.
 const FOLDER: &str = "search";
+/// Time after which the index of a job that is no more is deleted.
+const FORGOTTEN: Duration = Duration::from_secs(7 * 24 * 3600);
+/// Name of the stage that makes the indexes of volumes.
+const INDEX: &str = "index";
+/// Searches that run at the same time. Each takes a core as long as it runs, whoever still waits for it.
+const SEARCHES: usize = 4;
 
 /// The indexes of all jobs.
 #[derive(Debug)]
 pub struct Indexes {
     loaded: Arc<Loaded>,
-    jobs: Mutex<HashMap<JobKey, Arc<JobIndex>>>,
+    /// By the names of their folders.
+    jobs: Mutex<HashMap<String, Arc<JobIndex>>>,
     turns: Arc<Semaphore>,
     models: QueryModels,
+    searches: Semaphore,
 }
 
 /// Index of a job.
@@ -37,6 +45,8 @@ pub struct Indexes {
 struct JobIndex {
     folder: IndexFolder,
     view: watch::Sender<View>,
+    /// Versions that are to be in the index.
+    wanted: Mutex<BTreeMap<String, Version>>,
     /// Held while the folder is read and shown, so that nobody shows an older state of it after a newer one.
     publishing: Mutex<()>,
 }
@@ -47,8 +57,8 @@ pub struct View {
     pub snapshot: Option<Snapshot>,
     /// Volumes in the index.
     pub indexed: usize,
-    /// Volumes of the job that have been read.
-    pub read: usize,
+    /// Volumes that have been read and are not in the index as they are now.
+    pub behind: usize,
     /// Reason for which the last update went wrong.
     pub trouble: Option<String>,
     is_updating: bool,
@@ -72,7 +82,14 @@ impl Indexes {
             jobs: Mutex::default(),
             turns: Arc::new(Semaphore::new(AT_ONCE)),
             models: QueryModels::default(),
+            searches: Semaphore::new(SEARCHES),
         }
+    }
+
+    /// Waits for the turn of a search, which lasts until what is returned is dropped.
+    pub async fn turn(&self) -> Option<SemaphorePermit<'_>> {
+        // Nobody closes the semaphore.
+        self.searches.acquire().await.ok()
     }
 
     /// Models that embed queries.
@@ -86,7 +103,7 @@ impl Indexes {
     ///
     /// When there is no folder for the state of this node.
     pub async fn of_job(&self, admin: &Admin, job: &Job, wanted: Freshness) -> Result<View, Refusal> {
-        let index = self.index(&job.key)?;
+        let index = self.index(job)?;
         let mut view = index.view.subscribe();
         let now = Instant::now();
         let since = now.checked_sub(wanted.age).unwrap_or(now);
@@ -115,30 +132,29 @@ impl Indexes {
         Ok(index.view.borrow().clone())
     }
 
-    /// Deletes the indexes of jobs that are no more.
+    /// Deletes the indexes of jobs that are no more, if nobody has used them for a while: another database may have the same folder.
     ///
     /// # Errors
     ///
     /// When there is no folder for the state of this node.
-    pub fn retain(&self, jobs: &[Job]) -> Result<(), Refusal> {
-        let keys: BTreeSet<&str> = jobs.iter().map(|job| job.key.as_str()).collect();
+    pub fn forget(&self, jobs: &[Job]) -> Result<(), Refusal> {
+        let names: BTreeSet<String> = jobs.iter().map(name_of).collect();
         let folder = self.folder()?;
-        let Ok(entries) = std::fs::read_dir(&folder) else {
-            // Nothing was searched yet.
-            return Ok(());
-        };
-        for entry in entries.flatten() {
-            let name = entry.file_name();
-            if !keys.contains(&*name.to_string_lossy()) {
-                if let Err(error) = std::fs::remove_dir_all(entry.path()) {
+        // Behind the search, as it waits for the disk.
+        tokio::task::spawn_blocking(move || {
+            let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+            for entry in entries {
+                let is_known = names.contains(&*entry.file_name().to_string_lossy());
+                let modified = entry.metadata().and_then(|metadata| metadata.modified());
+                let is_used = modified.is_ok_and(|at| at.elapsed().is_ok_and(|age| age < FORGOTTEN));
+                if is_known || is_used {
+                    continue;
+                }
+                if let Err(error) = IndexFolder::new(entry.path()).delete() {
                     warn!(folder = %entry.path().display(), %error, "the index of a deleted job stays");
                 }
             }
-        }
-        self.jobs
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .retain(|key, _| keys.contains(key.as_str()));
+        });
         Ok(())
     }
 
@@ -146,13 +162,15 @@ impl Indexes {
         Ok(self.loaded.state_dir()?.join(FOLDER))
     }
 
-    fn index(&self, job: &JobKey) -> Result<Arc<JobIndex>, Refusal> {
-        let folder = self.folder()?.join(job.as_str());
+    fn index(&self, job: &Job) -> Result<Arc<JobIndex>, Refusal> {
+        let name = name_of(job);
+        let folder = self.folder()?.join(&name);
         let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
-        let index = jobs.entry(job.clone()).or_insert_with(|| {
+        let index = jobs.entry(name).or_insert_with(|| {
             Arc::new(JobIndex {
                 folder: IndexFolder::new(folder),
                 view: watch::Sender::default(),
+                wanted: Mutex::default(),
                 publishing: Mutex::default(),
             })
         });
@@ -160,17 +178,35 @@ impl Indexes {
     }
 }
 
-/// Version of what was read of a task's volume. The time tells jobs of one name apart, of which there may be several one after the other, or in
-/// two databases.
+/// Name of the folder of a job's index. The time tells jobs of one name apart, of which there may be several one after the other, or in two
+/// databases.
+fn name_of(job: &Job) -> String {
+    format!("{}@{}", job.key, job.created_at.timestamp_millis())
+}
+
+/// Version of what was read of a task's volume.
 fn version(task: &Task) -> String {
     let done = task.done_at.map_or(0, |done| done.timestamp_millis());
     format!("{}-{done}", task.generation)
 }
 
+/// Ends an update however it ends.
+struct Ending(Arc<JobIndex>, Instant);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.0.view.send_modify(|view| {
+            view.is_updating = false;
+            view.begun = Some(self.1);
+        });
+    }
+}
+
 async fn update(index: Arc<JobIndex>, admin: Admin, job: Job, turns: Arc<Semaphore>) {
+    let begun = Instant::now();
+    let _ending = Ending(index.clone(), begun);
     // Nobody closes the semaphore.
     let _turn = turns.acquire_owned().await;
-    let begun = Instant::now();
     index.clone().publish_later().await;
     let trouble = index.bring_up_to_date(&admin, &job).await.err();
     if let Some(trouble) = &trouble {
@@ -178,9 +214,9 @@ async fn update(index: Arc<JobIndex>, admin: Admin, job: Job, turns: Arc<Semapho
     }
     index.clone().publish_later().await;
     index.view.send_modify(|view| {
-        view.trouble = trouble.map(|trouble| format!("{trouble:#}"));
-        view.is_updating = false;
-        view.begun = Some(begun);
+        if let Some(trouble) = trouble {
+            view.trouble = Some(format!("{trouble:#}"));
+        }
     });
 }
 
@@ -189,6 +225,7 @@ impl JobIndex {
         let store = admin.library.store().await.map_err(anyhow::Error::from)?;
         let tasks = admin.store.tasks(job.id).await?;
         let known: BTreeSet<String> = tasks.iter().map(|task| task.volume.to_string()).collect();
+        let is_indexed = job.pipeline.stages().iter().any(|stage| stage.as_str() == INDEX);
         // A volume that is read again stays in the index as it was until it has been read.
         let read = tasks
             .iter()
@@ -198,9 +235,13 @@ impl JobIndex {
                 volume: task.volume.clone(),
                 version: version(task),
                 layout: Library::layout(job, &task.volume),
+                is_indexed,
             })
             .collect();
-        self.view.send_modify(|view| view.read = wanted.len());
+        let versions = wanted
+            .iter()
+            .map(|wanted| (wanted.volume.to_string(), wanted.version.clone()));
+        *self.wanted.lock().unwrap_or_else(PoisonError::into_inner) = versions.collect();
         let stages = admin.stages.names();
         let updated = update_index(&**store, &stages, &self.folder, wanted, &known, || {
             drop(self.clone().publish_later())
@@ -234,13 +275,18 @@ impl JobIndex {
         let opened = self
             .folder
             .volumes()
-            .and_then(|volumes| Ok((volumes.len(), self.folder.snapshot()?)));
+            .and_then(|volumes| Ok((volumes, self.folder.snapshot()?)));
+        let wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner).clone();
         self.view.send_modify(|view| match opened {
-            Ok((indexed, snapshot)) => {
-                view.indexed = indexed;
+            Ok((volumes, snapshot)) => {
+                let is_missing =
+                    |(volume, version): &(&String, &Version)| volumes.get(*volume) != Some(*version);
+                view.behind = wanted.iter().filter(is_missing).count();
+                view.indexed = volumes.len();
                 view.snapshot = Some(snapshot);
+                view.trouble = None;
             }
-            // The writer begins a damaged folder anew.
+            // Whoever writes the index begins anew what is damaged.
             Err(error) => view.trouble = Some(error.to_string()),
         });
     }

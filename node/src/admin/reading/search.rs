@@ -51,20 +51,15 @@ impl Command for Search {
     type Answer = Found;
 
     async fn run(self, admin: &Admin) -> Result<Found, Refusal> {
-        if self.question.request().is_none() {
-            return Err(Refusal::Invalid("the text to search for is empty".to_owned()));
-        }
+        self.question
+            .check()
+            .map_err(|reason| Refusal::Invalid(reason.to_owned()))?;
         let jobs = self.jobs(admin).await?;
         let wanted = if self.wait { NEWEST } else { USUAL };
         let views = jobs.iter().map(|job| admin.indexes.of_job(admin, job, wanted));
         let views = futures::future::try_join_all(views).await?;
-        let (volumes, read) = views.iter().fold((0, 0), |(indexed, read), view| {
-            (indexed + view.indexed, read + view.read)
-        });
-        let behind = views
-            .iter()
-            .map(|view| view.read.saturating_sub(view.indexed))
-            .sum();
+        let volumes = views.iter().map(|view| view.indexed).sum();
+        let behind = views.iter().map(|view| view.behind).sum();
         let troubles = jobs.iter().zip(&views).filter_map(|(job, view)| {
             let trouble = view.trouble.as_ref()?;
             Some(format!("job {}: {trouble}", job.key))
@@ -76,7 +71,7 @@ impl Command for Search {
             behind,
             troubles: troubles.collect(),
         };
-        if read == 0 && volumes == 0 {
+        if volumes == 0 {
             return Ok(found);
         }
         let (searched, snapshots): (Vec<JobKey>, Vec<Snapshot>) = jobs
@@ -85,6 +80,7 @@ impl Command for Search {
             .filter_map(|(job, view)| Some((job.key, view.snapshot?)))
             .unzip();
         let folder = admin.loaded.config.models.dir.as_deref();
+        let _turn = admin.indexes.turn().await;
         let asked = ask(&self.question, snapshots, admin.indexes.models(), folder).await?;
         found.troubles.extend(asked.trouble);
         let pages = asked.found;
@@ -102,7 +98,7 @@ impl Search {
     async fn jobs(&self, admin: &Admin) -> Result<Vec<Job>, Refusal> {
         if self.job.is_empty() {
             let jobs = admin.store.jobs().await?;
-            admin.indexes.retain(&jobs)?;
+            admin.indexes.forget(&jobs)?;
             return Ok(jobs);
         }
         let mut jobs = Vec::new();

@@ -42,7 +42,7 @@ export function search({ job, volume, text = "", asked }) {
       answer.troubles.map((trouble) => h("p", { class: "bad" }, trouble)),
       h("ol", { class: "hits" }, hits.map((hit) => shown(hit, { job, volume: within }))),
       hits.length < answer.total && h("button", { onclick: () => look(hits.length, hits) }, "Show more"));
-    if (answer.behind > 0 && offset === 0) setTimeout(() => mine === turn && found.isConnected && look(), AGAIN);
+    if (answer.behind > 0 && offset === 0 && answer.troubles.length === 0) setTimeout(() => mine === turn && found.isConnected && look(), AGAIN);
   };
   const form = h("form", {
     class: "row", role: "search", onsubmit: (event) => {
