@@ -9,8 +9,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use parkhang_search::{
-    AddedVolume, Freedom, IndexFolder, PageText, Request, Snapshot, VolumeText, index_volume, parse,
-    query_tokens, search,
+    AddedVolume, Freedom, IndexFolder, IndexWriter, PageText, Request, Snapshot, VolumeText, index_volume,
+    parse, query_tokens, search,
 };
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -122,6 +122,12 @@ fn ask(snapshot: &Snapshot, query: &str, is_fuzzy: bool, offset: usize) -> usize
     search(&[snapshot], &request).unwrap().total
 }
 
+/// Merges what there is to merge, and returns the time since.
+fn compacted(writer: &mut IndexWriter, began: Instant) -> Duration {
+    while writer.compact().unwrap() {}
+    began.elapsed()
+}
+
 fn main() {
     let Ok(file) = std::env::var("PARKHANG_BENCH_TEXT") else {
         println!("PARKHANG_BENCH_TEXT names no file of lines: nothing is measured");
@@ -133,36 +139,30 @@ fn main() {
     let folder = tempfile::tempdir().unwrap();
     let index = IndexFolder::new(folder.path().join("index"));
     let mut writer = index.writer().unwrap();
-    let (mut left, mut text, mut packed) = (wanted, 0, 0);
+    let (mut text, mut packed) = (0, 0);
     let (mut indexing, mut merging) = (Duration::ZERO, Duration::ZERO);
-    let mut number = 0;
-    while left > 0 {
+    let lines_of_volume = PAGES_OF_VOLUME * LINES_OF_PAGE;
+    let volumes = wanted.div_ceil(lines_of_volume);
+    for first in (0..volumes).step_by(VOLUMES_AT_ONCE) {
         let mut added = Vec::new();
-        while added.len() < VOLUMES_AT_ONCE && left > 0 {
-            let lines = left.min(PAGES_OF_VOLUME * LINES_OF_PAGE);
+        for number in first..volumes.min(first + VOLUMES_AT_ONCE) {
+            let lines = (wanted - number * lines_of_volume).min(lines_of_volume);
             let volume = library.volume(number, lines);
-            text += volume
-                .pages
-                .iter()
-                .flat_map(|page| &page.lines)
-                .map(String::len)
-                .sum::<usize>();
+            let lines = volume.pages.iter().flat_map(|page| &page.lines);
+            text += lines.map(String::len).sum::<usize>();
             let began = Instant::now();
             let bytes = index_volume(&volume).unwrap();
             indexing += began.elapsed();
             packed += bytes.len();
             added.push(AddedVolume::open(&volume.volume, "1", &bytes).unwrap());
-            left -= lines;
-            number += 1;
         }
         let began = Instant::now();
         writer.update(added, &[]).unwrap();
-        while writer.compact().unwrap() {}
-        merging += began.elapsed();
+        merging += compacted(&mut writer, began);
     }
     drop(writer);
     let on_disk = size(folder.path());
-    println!("{wanted} lines of {number} volumes, {} MB of text", text >> 20);
+    println!("{wanted} lines of {volumes} volumes, {} MB of text", text >> 20);
     println!(
         "volumes indexed in {:.1} s ({:.0} lines a second), put together in {:.1} s",
         indexing.as_secs_f64(),

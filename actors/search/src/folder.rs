@@ -4,15 +4,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use nix::fcntl::{Flock, FlockArg};
-use serde::{Deserialize, Serialize};
 use tantivy::Index;
 
 use crate::bundle::{self, FORMAT};
 use crate::compaction::{self, PartSize};
 use crate::error::SearchError;
+use crate::list::{Part, PartList, Version};
 use crate::part::{self, Source};
 use crate::snapshot::Snapshot;
 use crate::vectors::{ModelHash, Vectors};
@@ -21,70 +21,10 @@ use crate::volume::Fields;
 const LIST: &str = "index.json";
 const LOCK: &str = "lock";
 
-/// Version of a volume's index: whatever its owner tells versions apart by.
-pub type Version = String;
-
 /// Folder with the index of a job.
 #[derive(Debug, Clone)]
 pub struct IndexFolder {
     path: PathBuf,
-}
-
-/// List of the parts.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct PartList {
-    format: u32,
-    /// Number of the next part.
-    next: u64,
-    pub parts: Vec<Part>,
-}
-
-/// Part in the list.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Part {
-    number: u64,
-    pub documents: u64,
-    /// Volumes that count, with their versions and numbers of documents.
-    volumes: BTreeMap<String, (Version, u64)>,
-    /// Volumes that are in the part and do not count, with their numbers of documents.
-    replaced: BTreeMap<String, u64>,
-    /// What made the vectors of its chunks.
-    model: Option<ModelHash>,
-}
-
-impl Part {
-    pub(crate) fn folder(&self, index: &Path) -> PathBuf {
-        index.join(format!("part-{:06}", self.number))
-    }
-
-    pub(crate) fn replaced(&self) -> BTreeSet<String> {
-        self.replaced.keys().cloned().collect()
-    }
-
-    fn size(&self) -> PartSize {
-        PartSize {
-            documents: self.documents,
-            replaced: self.replaced.values().sum(),
-            model: self.model,
-        }
-    }
-}
-
-impl PartList {
-    fn volumes(&self) -> BTreeMap<String, Version> {
-        let volumes = self.parts.iter().flat_map(|part| &part.volumes);
-        volumes
-            .map(|(volume, (version, _))| (volume.clone(), version.clone()))
-            .collect()
-    }
-
-    const fn new() -> Self {
-        Self {
-            format: FORMAT,
-            next: 1,
-            parts: Vec::new(),
-        }
-    }
 }
 
 /// Index of a volume that is to be in the index of the job.

@@ -11,6 +11,7 @@ mod error;
 mod folder;
 mod fuzzy;
 mod highlight;
+mod list;
 mod part;
 mod query;
 mod search;
@@ -20,8 +21,9 @@ mod vectors;
 mod volume;
 
 pub use error::SearchError;
-pub use folder::{AddedVolume, IndexFolder, IndexWriter, Version};
+pub use folder::{AddedVolume, IndexFolder, IndexWriter};
 pub use highlight::HitLine;
+pub use list::Version;
 pub use query::{Clause, Filter, FilterField, Freedom, Occur, Query, TextField, parse};
 pub use search::{Found, Hit, QueryVectors, Request, search};
 pub use snapshot::Snapshot;

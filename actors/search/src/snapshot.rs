@@ -8,8 +8,8 @@ use tantivy::query::FuzzyTermQuery;
 use tantivy::{DocAddress, Searcher, Term};
 
 use crate::error::SearchError;
-use crate::folder::PartList;
 use crate::fuzzy;
+use crate::list::PartList;
 use crate::part::{self, Source};
 use crate::query::Dictionary;
 use crate::vectors::Vectors;

@@ -100,7 +100,7 @@ fn scans_are_searched_where_they_lie() {
         found["total"],
         "in Wylie"
     );
-    let misread = search(&out, &["སངད་རྒྱས"]);
+    let misread = search(&out, &["སདས་རྒྱས"]);
     assert!(misread["total"].as_u64() >= Some(1), "{misread:#}");
 
     // What is deleted is made again.

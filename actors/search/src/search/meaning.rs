@@ -15,8 +15,9 @@ use crate::snapshot::OpenPart;
 use crate::vectors::Quantised;
 use crate::volume::term_of;
 
-/// Least cosine of two texts that have something to do with each other; those that have nothing are below .13.
-const LEAST_COSINE: f32 = 0.2;
+/// Least cosine of a query and a chunk that may have something to do with each other. A short question in another language is hardly more like
+/// what answers it.
+const LEAST_COSINE: f32 = 0.1;
 
 /// Weight of the ranking by terms. These are of one language, and would put the pages of the query's before those that answer it in another.
 const TERMS: f32 = 0.5;
