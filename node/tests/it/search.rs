@@ -139,7 +139,7 @@ fn documents_are_found_by_words_and_by_meaning() {
         "{passage}"
     );
     // A question in another language.
-    let chinese = search(&out, &["港口沉積物", "--by", "meaning"]);
+    let chinese = search(&out, &["港口的沉積物在潮汐中移動", "--by", "meaning"]);
     assert!(chinese["total"].as_u64() >= Some(1), "{chinese:#}");
 
     // A bundle that cannot be used is made again from the tables.

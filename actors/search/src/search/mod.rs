@@ -140,11 +140,12 @@ pub fn search(indexes: &[&Snapshot], request: &Request) -> Result<Found, SearchE
         });
     };
     let meaning = Meaning::find(&searched, vectors, &request.query, depth)?;
-    let items = words
+    let items: Vec<Page> = words
         .ranked
         .iter()
         .map(|ranked| searched.page(*ranked))
         .collect::<Result<_, _>>()?;
+    let has_words: HashSet<Page> = items.iter().cloned().collect();
     let mut rankings = meaning.rankings(&searched)?;
     rankings.push(Ranking { weight: 1.0, items });
     let bounds = searched.bounds(request)?;
@@ -167,9 +168,15 @@ pub fn search(indexes: &[&Snapshot], request: &Request) -> Result<Found, SearchE
                 part: page.part,
                 at,
             };
+            // Of a page that was found by its meaning alone, the words that it happens to have say nothing.
+            let marked = if has_words.contains(&page) {
+                patterns.as_slice()
+            } else {
+                &[]
+            };
             found
                 .hits
-                .push(searched.hit(ranked, &patterns, meaning.passage(&page))?);
+                .push(searched.hit(ranked, marked, meaning.passage(&page))?);
         }
     }
     Ok(found)
