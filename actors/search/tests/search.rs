@@ -1,5 +1,7 @@
 //! Indexes on disk and the queries that they answer.
 
+#![expect(clippy::unwrap_used, reason = "a failed test should stop where it fails")]
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -140,15 +142,18 @@ fn wylie_is_read_as_tibetan() {
 
 const MODEL: &str = "sha256:1";
 
+/// Text, direction of its meaning, and terms of a chunk.
+type Chunk<'c> = (&'c str, [f32; 3], &'c [(u32, f32)]);
+
 /// Volume of one page for each chunk, with the direction of the meaning of each.
-fn embedded(name: &str, version: &str, chunks: &[(&str, [f32; 3], &[(u32, f32)])]) -> AddedVolume {
-    let page = |(number, (text, _, _)): (u32, &(&str, [f32; 3], &[(u32, f32)]))| PageText {
+fn embedded(name: &str, version: &str, chunks: &[Chunk<'_>]) -> AddedVolume {
+    let page = |(number, (text, _, _)): (u32, &Chunk<'_>)| PageText {
         number,
         name: format!("{name}-{number}"),
         lines: vec![(*text).to_owned()],
         ..PageText::default()
     };
-    let chunk = |(page, (text, dense, terms)): (u32, &(&str, [f32; 3], &[(u32, f32)]))| ChunkText {
+    let chunk = |(page, (text, dense, terms)): (u32, &Chunk<'_>)| ChunkText {
         page,
         language: "en".to_owned(),
         text: (*text).to_owned(),
