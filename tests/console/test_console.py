@@ -25,6 +25,7 @@ VIEWS = [
     ("/nodes", "Nodes"),
     ("/actors", "Actors"),
     ("/audit", "Audit"),
+    ("/search", "Search"),
     (f"/read/{JOB}/{SAMPLE}/2", "page 2 of 6"),
 ]
 
