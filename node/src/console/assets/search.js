@@ -15,7 +15,8 @@ export function searchPage(place) {
     h("p", { class: "note" }, "A page is found by the words on it; misread letters are forgiven, and Wylie is read as Tibetan. ",
       "“Some words” in quotation marks stand in a row, +word must be there, −word must not; title:word, volume:W1*, lang:bo."));
   if (given.get("q")) finder.look();
-  else queueMicrotask(finder.focus);
+  // Once the view is on the screen.
+  else setTimeout(finder.focus);
   return {};
 }
 
