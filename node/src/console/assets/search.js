@@ -11,7 +11,7 @@ const AGAIN = 3000;
 export function searchPage(place) {
   const given = new URLSearchParams(location.hash.split("?")[1] ?? "");
   const finder = search({ text: given.get("q") ?? "", asked: (text) => history.replaceState(null, "", `#/search?q=${part(text)}`) });
-  fill(place, h("h1", {}, "Search"), finder.place,
+  fill(place, h("h1", {}, "Search"), h("div", { class: "all" }, finder.place),
     h("p", { class: "note" }, "A page is found by the words on it; misread letters are forgiven, and Wylie is read as Tibetan. ",
       "“Some words” in quotation marks stand in a row, +word must be there, −word must not; title:word, volume:W1*, lang:bo."));
   if (given.get("q")) finder.look();
