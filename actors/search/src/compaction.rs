@@ -17,7 +17,7 @@ pub(crate) struct PartSize {
     pub documents: u64,
     /// Documents of volumes that were replaced since.
     pub replaced: u64,
-    /// What made the vectors of its chunks. Parts of different models stay apart, as their vectors cannot be compared.
+    /// Model of the vectors of its chunks. Parts of different models stay apart, as their vectors cannot be compared.
     pub model: Option<ModelHash>,
 }
 

@@ -82,15 +82,21 @@ impl IndexFolder {
     ///
     /// If a part cannot be read.
     pub fn snapshot(&self) -> Result<Snapshot, SearchError> {
-        // A part may be merged into another one between the reading of the list and its opening; the list of after has that one.
-        match self.open_parts() {
-            Err(_) => self.open_parts(),
-            opened => opened,
-        }
+        self.snapshot_after(None)
     }
 
-    fn open_parts(&self) -> Result<Snapshot, SearchError> {
-        Snapshot::open(&self.path, &self.list()?)
+    /// Opens the index as it is now, or returns the last snapshot of it if nothing has changed since.
+    ///
+    /// # Errors
+    ///
+    /// If a part cannot be read.
+    pub fn snapshot_after(&self, last: Option<&Snapshot>) -> Result<Snapshot, SearchError> {
+        let list = self.list()?;
+        if let Some(last) = last.filter(|last| *last.list == list) {
+            return Ok(last.clone());
+        }
+        // A part may be merged into another one between the reading of the list and its opening; the list of after has that one.
+        Snapshot::open(&self.path, list).or_else(|_| Snapshot::open(&self.path, self.list()?))
     }
 
     /// Deletes the index, unless somebody is writing it.
@@ -120,7 +126,7 @@ impl IndexFolder {
             .map_err(|_| SearchError::Locked(self.path.clone()))?;
         let mut list = match self.list() {
             Ok(list) => list,
-            // What cannot be read is made anew; what cannot be reached now may be there again later.
+            // A damaged list is made anew; one that cannot be reached now may be there again later.
             Err(SearchError::DamagedFolder { .. }) => PartList::new(),
             Err(error) => return Err(error),
         };

@@ -90,7 +90,7 @@ fn best_matches(pattern: &Pattern, tokens: &[(usize, Token)]) -> Vec<Match> {
     for (index, (_, token)) in tokens.iter().enumerate() {
         by_term.entry(token.term.as_str()).or_default().push(index);
     }
-    // For each position that the pattern could begin at, the tokens that fit.
+    // Tokens that fit, by the position that the pattern would begin at.
     let mut beginnings: BTreeMap<isize, BTreeMap<usize, usize>> = BTreeMap::new();
     for place in &pattern.places {
         for (term, _) in &place.terms {

@@ -27,5 +27,5 @@ pub use list::Version;
 pub use query::{Clause, Filter, FilterField, Freedom, Occur, Query, TextField, parse};
 pub use search::{Found, Hit, QueryVectors, Request, search};
 pub use snapshot::Snapshot;
-pub use token::{Script, Token, line_tokens, query_tokens, tokens};
+pub use token::{Token, line_tokens, query_tokens, tokens};
 pub use volume::{ChunkText, PageText, VolumeText, index_volume};

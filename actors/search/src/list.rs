@@ -13,7 +13,7 @@ use crate::vectors::ModelHash;
 pub type Version = String;
 
 /// List of the parts.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct PartList {
     pub format: u32,
     /// Number of the next part.
@@ -22,7 +22,7 @@ pub(crate) struct PartList {
 }
 
 /// Part in the list.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Part {
     pub number: u64,
     pub documents: u64,
@@ -30,7 +30,7 @@ pub(crate) struct Part {
     pub volumes: BTreeMap<String, (Version, u64)>,
     /// Volumes that are in the part and do not count, with their numbers of documents.
     pub replaced: BTreeMap<String, u64>,
-    /// What made the vectors of its chunks.
+    /// Model of the vectors of its chunks.
     pub model: Option<ModelHash>,
 }
 

@@ -9,7 +9,7 @@ use tantivy::{DocAddress, Searcher, Term};
 
 use crate::error::SearchError;
 use crate::fuzzy;
-use crate::list::PartList;
+use crate::list::{PartList, Version};
 use crate::part::{self, Source};
 use crate::query::Dictionary;
 use crate::vectors::Vectors;
@@ -21,6 +21,8 @@ const COMPARED: usize = 20_000;
 /// Index of a job, open for searching.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
+    /// The list that was opened.
+    pub(crate) list: Arc<PartList>,
     pub(crate) parts: Vec<OpenPart>,
 }
 
@@ -44,7 +46,7 @@ impl std::fmt::Debug for OpenPart {
 }
 
 impl Snapshot {
-    pub(crate) fn open(index: &Path, list: &PartList) -> Result<Self, SearchError> {
+    pub(crate) fn open(index: &Path, list: PartList) -> Result<Self, SearchError> {
         let fields = Fields::new();
         let parts = list.parts.iter().map(|part| {
             let source = Source::open(&part.folder(index), part.replaced())?;
@@ -58,7 +60,13 @@ impl Snapshot {
         });
         Ok(Self {
             parts: parts.collect::<Result<_, SearchError>>()?,
+            list: Arc::new(list),
         })
+    }
+
+    /// Volumes in the index, with their versions.
+    pub fn volumes(&self) -> BTreeMap<String, Version> {
+        self.list.volumes()
     }
 
     /// True if there are chunks whose vectors a model has made.

@@ -23,7 +23,7 @@ pub struct Token {
 
 /// Script of a letter, as far as it decides how a text is divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Script {
+enum Script {
     Tibetan,
     /// Written without spaces: Han and kana.
     Ideographic,

@@ -96,7 +96,7 @@ impl Vectors {
         }
     }
 
-    /// What made the vectors; `None` where there are none.
+    /// Model of the vectors; `None` where there are none.
     pub(crate) fn model(&self) -> Option<ModelHash> {
         (self.dimension > 0).then_some(self.model)
     }

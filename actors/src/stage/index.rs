@@ -9,17 +9,15 @@ use parkhang_search::{SearchError, index_volume};
 use serde_json::{Map, json};
 
 use super::table::{StageDefinition, StageModels};
+use super::whole::{TEXTS, run_whole};
 use super::{StageContext, StageInfo, StageLogic};
 use crate::runner::{CpuPool, PoolError};
 use crate::search::volume_text;
-use crate::telemetry::StageState;
 use parkhang_core::domain::{
-    ErrorCategory, Hardware, PageOutcome, StageError, StageName, StageReport, StageVerdict, VolumeId,
+    ErrorCategory, Hardware, StageError, StageName, StageReport, StageVerdict, VolumeId,
 };
 use parkhang_core::policy::forecast::MadeWith;
-use parkhang_store::artifact::{
-    ArtifactError, ArtifactRow, LineDetectionRow, OcrResultRow, PageTextRow, VolumeLayout, WordRow,
-};
+use parkhang_store::artifact::{ArtifactError, VolumeLayout};
 use parkhang_store::storage::{ArtifactStore, StorageError};
 
 pub(super) const STAGE: StageDefinition = StageDefinition {
@@ -27,10 +25,7 @@ pub(super) const STAGE: StageDefinition = StageDefinition {
     hardware: Hardware::Cpu,
     models: StageModels::None,
     settings: |_| Map::new(),
-    reads: &[
-        &[LineDetectionRow::TABLE, OcrResultRow::TABLE],
-        &[PageTextRow::TABLE, WordRow::TABLE],
-    ],
+    reads: TEXTS,
     writes: &[],
     build: |services| {
         Ok(Arc::new(Indexer {
@@ -93,11 +88,12 @@ impl StageLogic for Indexer {
     }
 
     async fn run(&self, context: StageContext) -> StageVerdict {
-        // A stage without pages counts as one, so that the board shows it and a hang is noticed.
-        context.progress.started(1);
         let layout = VolumeLayout::of(&context.assignment);
-        let verdict = match self.index(&layout, &context.assignment.volume).await {
-            Ok(Indexed { pages, lines, bytes }) => StageVerdict::Succeeded(StageReport {
+        run_whole(&context, async {
+            let indexed = self.index(&layout, &context.assignment.volume).await;
+            let Indexed { pages, lines, bytes } =
+                indexed.map_err(|error| StageError::new(self.name().as_str(), error.category(), &error))?;
+            Ok(StageReport {
                 metrics: json!({
                     "indexed_pages": pages,
                     "lines": lines,
@@ -106,18 +102,9 @@ impl StageLogic for Indexer {
                 }),
                 fingerprint: None,
                 results: None,
-            }),
-            Err(error) => {
-                StageVerdict::Failed(StageError::new(self.name().as_str(), error.category(), &error))
-            }
-        };
-        let (outcome, state) = match verdict {
-            StageVerdict::Succeeded(_) => (PageOutcome::Succeeded, StageState::Done),
-            _ => (PageOutcome::Failed, StageState::Failed),
-        };
-        context.progress.page_finished(outcome);
-        context.progress.ended(state);
-        verdict
+            })
+        })
+        .await
     }
 }
 

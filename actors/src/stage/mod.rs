@@ -45,6 +45,7 @@ mod reduce;
 mod registry;
 mod scans;
 mod table;
+mod whole;
 
 use std::fmt;
 

@@ -9,16 +9,14 @@ use parkhang_answers::align::POOR;
 use serde_json::{Map, json};
 
 use super::table::{StageDefinition, StageModels};
+use super::whole::{TEXTS, run_whole};
 use super::{StageContext, StageInfo, StageLogic};
-use crate::telemetry::StageState;
-use parkhang_core::domain::{
-    Hardware, PageOutcome, StageError, StageName, StageReport, StageVerdict, VolumeResults,
-};
+use parkhang_core::domain::{Hardware, StageError, StageName, StageReport, StageVerdict, VolumeResults};
 use parkhang_core::policy::forecast::MadeWith;
 use parkhang_core::policy::percentile::percentile;
 use parkhang_store::artifact::{
-    ArtifactError, ArtifactRow, LineDetectionRow, OcrResultRow, PageTextRow, VolumeLayout, WordRow,
-    failed_pages, read_table, read_texts,
+    ArtifactError, LineDetectionRow, OcrResultRow, PageTextRow, VolumeLayout, WordRow, failed_pages,
+    read_table, read_texts,
 };
 use parkhang_store::storage::ArtifactStore;
 
@@ -27,10 +25,7 @@ pub(super) const STAGE: StageDefinition = StageDefinition {
     hardware: Hardware::Cpu,
     models: StageModels::None,
     settings: |_| Map::new(),
-    reads: &[
-        &[LineDetectionRow::TABLE, OcrResultRow::TABLE],
-        &[PageTextRow::TABLE, WordRow::TABLE],
-    ],
+    reads: TEXTS,
     writes: &[],
     build: |services| {
         Ok(Arc::new(Reduce {
@@ -65,16 +60,15 @@ impl StageLogic for Reduce {
     }
 
     async fn run(&self, context: StageContext) -> StageVerdict {
-        let stage = self.name();
-        // A stage without pages counts as one, so that the board shows it and a hang is noticed.
-        context.progress.started(1);
         let layout = VolumeLayout::of(&context.assignment);
-        let verdict = match self.reduce(&layout).await {
-            Ok(Reduced {
+        run_whole(&context, async {
+            let reduced = self.reduce(&layout).await;
+            let Reduced {
                 results,
                 broken,
                 poorly_aligned,
-            }) => StageVerdict::Succeeded(StageReport {
+            } = reduced.map_err(|error| StageError::new(self.name().as_str(), error.category(), &error))?;
+            Ok(StageReport {
                 metrics: json!({
                     "lines": results.total_lines,
                     "characters": results.total_characters,
@@ -84,16 +78,9 @@ impl StageLogic for Reduce {
                 }),
                 fingerprint: None,
                 results: Some(results),
-            }),
-            Err(error) => StageVerdict::Failed(StageError::new(stage.as_str(), error.category(), &error)),
-        };
-        let (outcome, state) = match verdict {
-            StageVerdict::Succeeded(_) => (PageOutcome::Succeeded, StageState::Done),
-            _ => (PageOutcome::Failed, StageState::Failed),
-        };
-        context.progress.page_finished(outcome);
-        context.progress.ended(state);
-        verdict
+            })
+        })
+        .await
     }
 }
 

@@ -70,7 +70,8 @@ pub async fn run(arguments: SearchFolderArgs) -> Result<ExitCode> {
         )],
         Ok(_) => Vec::new(),
     };
-    let (indexed, snapshot) = (folder.volumes()?.len(), folder.snapshot()?);
+    let snapshot = folder.snapshot()?;
+    let indexed = snapshot.volumes().len();
     let (models, models_dir) = (QueryModels::default(), arguments.models_dir.as_deref());
     let asked = ask(&arguments.question, vec![snapshot], &models, models_dir).await?;
     troubles.extend(asked.trouble);

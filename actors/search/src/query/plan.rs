@@ -44,7 +44,7 @@ pub(crate) enum Node {
         must: Vec<Node>,
         should: Vec<Node>,
         must_not: Vec<Node>,
-        /// How many of `should` must be there.
+        /// Number of `should` that must be there.
         at_least: usize,
     },
 }
@@ -199,7 +199,7 @@ fn weight(distance: u32) -> f32 {
     1.0 / (1.0 + distance as f32 / 2.0)
 }
 
-/// How many of so many words or runs a page must have: both of two, most of more, so that a question in a sentence finds what
+/// Number of words or runs that a page must have of so many: both of two, most of more, so that a question in a sentence finds what
 /// answers it in other words.
 const fn needed(count: usize) -> usize {
     if count <= 2 { count } else { count.div_ceil(2) }

@@ -22,12 +22,10 @@ const LEAST_COSINE: f32 = 0.1;
 /// Weight of the ranking by terms. These are of one language, and would put the pages of the query's before those that answer it in another.
 const TERMS: f32 = 0.5;
 
-/// Chunks that are like a query.
+/// Pages with chunks that are like a query.
 pub(super) struct Meaning {
-    /// By cosine, best first.
-    dense: Vec<Ranked>,
-    /// By terms, best first.
-    sparse: Vec<Ranked>,
+    /// By cosine and by terms, each page once.
+    pub rankings: Vec<Ranking<Page>>,
     /// Text of the best chunk of each page.
     passages: HashMap<Page, String>,
 }
@@ -66,48 +64,32 @@ impl Meaning {
             let scores = scores(searched, part, &vectors.terms)?;
             sparse.extend(scores.into_iter().filter(|(at, _)| is_allowed(at)).map(ranked));
         }
-        for ranking in [&mut dense, &mut sparse] {
-            sort(ranking);
+        let mut found = Self {
+            rankings: Vec::new(),
+            passages: HashMap::new(),
+        };
+        for (weight, mut ranking) in [(1.0, dense), (TERMS, sparse)] {
+            sort(&mut ranking);
             ranking.truncate(depth);
+            let items = found.pages_of(&ranking, searched)?;
+            found.rankings.push(Ranking { weight, items });
         }
-        let mut passages = HashMap::new();
-        for ranked in dense.iter().chain(&sparse) {
-            let page = searched.page(*ranked)?;
-            if let std::collections::hash_map::Entry::Vacant(entry) = passages.entry(page) {
-                let document = searched.document(*ranked)?;
-                entry.insert(searched.text(&document, searched.fields.passage));
-            }
-        }
-        Ok(Self {
-            dense,
-            sparse,
-            passages,
-        })
+        Ok(found)
     }
 
-    /// The pages of the chunks, each once, for each way of ranking them.
-    pub(super) fn rankings(&self, searched: &Searched) -> Result<Vec<Ranking<Page>>, SearchError> {
-        let pages = |ranking: &[Ranked]| -> Result<Vec<Page>, SearchError> {
-            let mut seen = HashSet::new();
-            let mut pages = Vec::new();
-            for ranked in ranking {
-                let page = searched.page(*ranked)?;
-                if seen.insert(page.clone()) {
-                    pages.push(page);
-                }
+    /// The pages of chunks, each once, whose texts are kept.
+    fn pages_of(&mut self, ranking: &[Ranked], searched: &Searched) -> Result<Vec<Page>, SearchError> {
+        let (mut seen, mut pages) = (HashSet::new(), Vec::new());
+        for ranked in ranking {
+            let document = searched.document(*ranked)?;
+            let page = searched.page_of(ranked.part, &document);
+            if seen.insert(page.clone()) {
+                let passage = || searched.text(&document, searched.fields.passage);
+                self.passages.entry(page.clone()).or_insert_with(passage);
+                pages.push(page);
             }
-            Ok(pages)
-        };
-        Ok(vec![
-            Ranking {
-                weight: 1.0,
-                items: pages(&self.dense)?,
-            },
-            Ranking {
-                weight: TERMS,
-                items: pages(&self.sparse)?,
-            },
-        ])
+        }
+        Ok(pages)
     }
 
     /// Text of the chunk by which a page was found.

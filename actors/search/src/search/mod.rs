@@ -139,14 +139,14 @@ pub fn search(indexes: &[&Snapshot], request: &Request) -> Result<Found, SearchE
             hits: hits.collect::<Result<_, _>>()?,
         });
     };
-    let meaning = Meaning::find(&searched, vectors, &request.query, depth)?;
+    let mut meaning = Meaning::find(&searched, vectors, &request.query, depth)?;
     let items: Vec<Page> = words
         .ranked
         .iter()
         .map(|ranked| searched.page(*ranked))
         .collect::<Result<_, _>>()?;
     let has_words: HashSet<Page> = items.iter().cloned().collect();
-    let mut rankings = meaning.rankings(&searched)?;
+    let mut rankings = std::mem::take(&mut meaning.rankings);
     rankings.push(Ranking { weight: 1.0, items });
     let bounds = searched.bounds(request)?;
     let mut found = Found::default();
@@ -211,14 +211,18 @@ impl Searched {
         }
     }
 
-    /// The page of a ranked page, or the one that a ranked chunk begins on.
+    /// The page of a ranked document.
     fn page(&self, ranked: Ranked) -> Result<Page, SearchError> {
-        let document = self.document(ranked)?;
-        Ok(Page {
-            part: ranked.part,
-            volume: self.text(&document, self.fields.volume),
-            number: self.number(&document),
-        })
+        Ok(self.page_of(ranked.part, &self.document(ranked)?))
+    }
+
+    /// The page that a document of a part is, or begins on.
+    fn page_of(&self, part: usize, document: &TantivyDocument) -> Page {
+        Page {
+            part,
+            volume: self.text(document, self.fields.volume),
+            number: self.number(document),
+        }
     }
 
     /// The pages that a request leaves, however they are found; `None` if it leaves all.

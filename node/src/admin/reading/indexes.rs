@@ -272,13 +272,12 @@ impl JobIndex {
     /// Shows those who search what is in the folder now.
     fn publish(&self) {
         let _turn = self.publishing.lock().unwrap_or_else(PoisonError::into_inner);
-        let opened = self
-            .folder
-            .volumes()
-            .and_then(|volumes| Ok((volumes, self.folder.snapshot()?)));
+        let last = self.view.borrow().snapshot.clone();
+        let opened = self.folder.snapshot_after(last.as_ref());
         let wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner).clone();
         self.view.send_modify(|view| match opened {
-            Ok((volumes, snapshot)) => {
+            Ok(snapshot) => {
+                let volumes = snapshot.volumes();
                 let is_missing =
                     |(volume, version): &(&String, &Version)| volumes.get(*volume) != Some(*version);
                 view.behind = wanted.iter().filter(is_missing).count();
