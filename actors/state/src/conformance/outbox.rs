@@ -67,6 +67,7 @@ pub async fn suite(make: impl AsyncFn() -> Both) {
     an_unsent_message_knows_what_it_waits_for(make().await).await;
     the_oldest_message_is_the_first_whose_task_waits(make().await).await;
     messages_of_tasks_that_are_done_are_forgotten(make().await).await;
+    writers_side_by_side_do_not_deadlock(make().await).await;
 }
 
 /// Rows: 52, 61.
@@ -294,4 +295,47 @@ async fn messages_of_tasks_that_are_done_are_forgotten(both: Both) {
     assert_eq!(forget("read", 3).await, 0);
     assert_eq!(both.names(9).await, [""; 0]);
     assert_eq!(both.oldest("detect").await, Some(at(1)));
+}
+
+/// Publishers, as two orchestrators may both take themselves for the leader, workers that withdraw messages, and commits over the same
+/// tasks, of which the first half waits for the later stage.
+async fn writers_side_by_side_do_not_deadlock(both: Both) {
+    let names: Vec<String> = (0..24).map(|n| format!("I{n:02}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    for round in 0..8 {
+        let job = new_job(&format!("job{round}"), &names);
+        let job = both.store.create_job(&job, at(0)).await.unwrap();
+        let tasks = both.store.tasks(job.id).await.unwrap();
+        for task in &tasks[..12] {
+            run_stage(&both.store, &job, task, Event::Succeeded).await;
+        }
+        // None of them applies, and all tasks are locked for it.
+        let refused: Vec<Change> = tasks.iter().map(|task| change(task, Event::Succeeded)).collect();
+        let writers = (0..8).map(|n| {
+            let (store, outbox, refused) = (both.store.clone(), both.outbox.clone(), refused.clone());
+            tokio::spawn(async move {
+                if n % 2 == 1 {
+                    for _ in 0..8 {
+                        store.commit(&refused, at(2)).await.unwrap();
+                    }
+                    return;
+                }
+                let stages = [stage("detect"), stage("read")];
+                let outgoing = outbox.outgoing(&stages, 100, at(2)).await.unwrap();
+                let sent = outgoing
+                    .into_iter()
+                    .map(|message| (message.fence, message.repetition));
+                let mut sent: Vec<(Fence, i32)> = sent.collect();
+                if n % 4 == 2 {
+                    sent.reverse();
+                }
+                outbox.published(&sent, at(2)).await.unwrap();
+                let fences: Vec<Fence> = sent.into_iter().map(|(fence, _)| fence).collect();
+                outbox.withdraw(&fences, at(3)).await.unwrap();
+            })
+        });
+        for writer in writers.collect::<Vec<_>>() {
+            writer.await.unwrap();
+        }
+    }
 }

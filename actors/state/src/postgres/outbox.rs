@@ -1,4 +1,4 @@
-//! Outbox: the messages for tasks that wait for a stage.
+//! Outbox: the messages for tasks that wait for a stage. Statements that write many rows lock them in the order of tasks, as commits do.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -69,9 +69,11 @@ const UNSENT: &str = concat!(
 );
 
 const REPUBLISH: &str = concat!(
-    "update outbox o set published_at = null, not_before = null, repetition = o.repetition + 1 from tasks t where ",
+    "with lost as (select o.task_id from outbox o join tasks t on ",
     stands!(),
-    " and o.stage = $1 and o.published_at < $2"
+    " where o.stage = $1 and o.published_at < $2 order by o.task_id for update of o) \
+     update outbox o set published_at = null, not_before = null, repetition = o.repetition + 1 \
+     from lost where o.task_id = lost.task_id"
 );
 
 /// First message of each stage by the time of its publication, of those whose tasks wait and whose jobs run. It goes along the index
@@ -122,8 +124,10 @@ impl Outbox for PostgresStore {
         limit: usize,
         now: DateTime<Utc>,
     ) -> Result<Vec<Outgoing>, StateError> {
-        let mut transaction = self.pool.begin().await?;
-        let connection = &mut *transaction;
+        // Each statement is a transaction of its own. Rows of one stage must not be held while those of the next are waited for: tasks
+        // of both may be locked in between by a commit.
+        let mut connection = self.pool.acquire().await?;
+        let connection = &mut *connection;
         let jobs = jobs::running(&mut *connection).await?;
         let mut out = out(connection, &jobs, now).await?;
         for stage in stages {
@@ -131,9 +135,7 @@ impl Outbox for PostgresStore {
                 *out.entry((job, stage.clone())).or_default() += 1;
             }
         }
-        let outgoing = unsent(connection, &jobs, stages, limit, now).await?;
-        transaction.commit().await?;
-        Ok(outgoing)
+        unsent(connection, &jobs, stages, limit, now).await
     }
 
     async fn published(&self, sent: &[(Fence, i32)], now: DateTime<Utc>) -> Result<(), StateError> {
@@ -143,11 +145,13 @@ impl Outbox for PostgresStore {
         let fences = Fences::of(sent.iter().map(|(fence, _)| fence));
         let repetitions: Vec<i32> = sent.iter().map(|(_, repetition)| *repetition).collect();
         sqlx::query(
-            "update outbox o set published_at = $6
-             from unnest($1::bigint[], $2::text[], $3::int[], $4::bigint[], $5::int[])
-                 as s (task_id, stage, attempt, generation, repetition)
-             where o.task_id = s.task_id and o.stage = s.stage and o.attempt = s.attempt
-                 and o.generation = s.generation and o.repetition = s.repetition",
+            "with sent as (
+                 select o.task_id from outbox o
+                 join unnest($1::bigint[], $2::text[], $3::int[], $4::bigint[], $5::int[])
+                     as s (task_id, stage, attempt, generation, repetition)
+                 using (task_id, stage, attempt, generation, repetition)
+                 order by o.task_id for update of o)
+             update outbox o set published_at = $6 from sent where o.task_id = sent.task_id",
         )
         .bind(fences.tasks)
         .bind(fences.stages)
@@ -166,10 +170,14 @@ impl Outbox for PostgresStore {
         }
         let fences = Fences::of(fences.iter());
         sqlx::query(
-            "update outbox o set published_at = null, not_before = $5, repetition = o.repetition + 1
-             from unnest($1::bigint[], $2::text[], $3::int[], $4::bigint[]) as s (task_id, stage, attempt, generation)
-             where o.task_id = s.task_id and o.stage = s.stage and o.attempt = s.attempt
-                 and o.generation = s.generation and o.published_at is not null",
+            "with withdrawn as (
+                 select o.task_id from outbox o
+                 join unnest($1::bigint[], $2::text[], $3::int[], $4::bigint[])
+                     as s (task_id, stage, attempt, generation)
+                 using (task_id, stage, attempt, generation)
+                 where o.published_at is not null order by o.task_id for update of o)
+             update outbox o set published_at = null, not_before = $5, repetition = o.repetition + 1
+             from withdrawn where o.task_id = withdrawn.task_id",
         )
         .bind(fences.tasks)
         .bind(fences.stages)
@@ -243,8 +251,11 @@ impl Outbox for PostgresStore {
 
     async fn forget_done(&self, stage: &StageName, before: DateTime<Utc>) -> Result<u64, StateError> {
         let done = sqlx::query(
-            "delete from outbox o using tasks t
-             where o.task_id = t.id and t.current_stage = 'done' and o.stage = $1 and o.published_at < $2",
+            "with done as (
+                 select o.task_id from outbox o join tasks t on o.task_id = t.id
+                 where t.current_stage = 'done' and o.stage = $1 and o.published_at < $2
+                 order by o.task_id for update of o)
+             delete from outbox o using done where o.task_id = done.task_id",
         )
         .bind(stage.as_str())
         .bind(before)
