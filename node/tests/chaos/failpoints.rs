@@ -1,8 +1,5 @@
 //! The process dies between any two side effects, and nothing is lost or done twice.
 
-use std::os::unix::process::ExitStatusExt;
-
-use nix::sys::signal::Signal;
 use parkhang_core::failpoint::Failpoint;
 
 use crate::cluster::{Cluster, Plan};
@@ -82,13 +79,7 @@ async fn a_node_dies_at_every_failpoint() {
     cluster.start_orchestrator(0, "").await;
     cluster.create_job("kangyur").await;
     while !armed.is_empty() {
-        let orders: Vec<String> = armed.iter().map(|name| format!("{name}=return(abort)")).collect();
-        let begin = cluster.journal.end();
-        cluster.start_worker(0, &orders.join(";")).await;
-        let mut process = cluster.workers[0].process.take().unwrap();
-        let place = process.said(begin, "failpoint ").await;
-        let status = process.end().await;
-        assert_eq!(status.signal(), Some(Signal::SIGABRT as i32), "{place}");
+        let place = cluster.worker_dies_at(&armed).await;
         let before = armed.len();
         armed.retain(|name| *name != place);
         assert_eq!(armed.len() + 1, before, "{place} was passed twice");
@@ -108,16 +99,10 @@ async fn a_leader_dies_at_every_failpoint() {
     cluster.start_worker(0, "").await;
     cluster.start_orchestrator(0, "").await;
     cluster.create_job("kangyur").await;
+    cluster.kill_orchestrator(0);
     for point in Failpoint::ALL {
         if passer(*point) == Passer::Leader {
-            cluster.kill_orchestrator(0);
-            let begin = cluster.journal.end();
-            let orders = format!("{point}=return(abort)");
-            cluster.start_orchestrator(0, &orders).await;
-            let process = cluster.orchestrators[0].process.as_mut().unwrap();
-            assert_eq!(process.said(begin, "failpoint ").await, point.name());
-            let status = process.end().await;
-            assert_eq!(status.signal(), Some(Signal::SIGABRT as i32), "{point}");
+            cluster.leader_dies_at(*point).await;
         }
     }
     cluster.start_orchestrator(0, "").await;
