@@ -7,6 +7,7 @@
 
 mod chat;
 mod error;
+mod operations;
 mod pace;
 mod page;
 mod picture;
@@ -36,6 +37,7 @@ use self::pace::Pace;
 use self::vision::VisionEngine;
 
 pub use error::EngineError;
+pub use operations::{PagesToRead, VisionOperations, asked_about, request_about};
 pub use page::{EngineLine, EngineWord, PageText};
 
 /// Settings of an engine.
@@ -86,7 +88,7 @@ pub struct ChatReading {
 
 impl Reading {
     /// Digest of all that decides about readings; not of the place, as a server may move.
-    fn digest(&self) -> Digest {
+    pub fn digest(&self) -> Digest {
         let decisive = match self {
             Self::Vision(VisionReading { feature, .. }) => {
                 json!(["google_vision", feature.model, feature.languages])

@@ -31,6 +31,7 @@ mod line_extraction;
 mod manifests;
 mod ocr;
 mod ocr_choice;
+mod ocr_operations;
 mod ocr_reader;
 mod ocr_service;
 mod page_events;

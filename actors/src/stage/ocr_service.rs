@@ -14,7 +14,7 @@ use super::info::StageInfo;
 use super::line_extraction::LINE_NAMESPACE;
 use super::ocr::{Ocr, PageImages, PageLines, fetch_images, with_depth};
 use super::page_stage::{PlannedPage, VolumeRun};
-use crate::engines::{Engine, EngineError, EngineLine, PageText};
+use crate::engines::{Engine, EngineError, EngineLine, PageText, request_about};
 use crate::runner::off_the_clock;
 use crate::telemetry::at_step;
 use parkhang_core::domain::{ErrorCategory, PageStep, StageError, TextEncoding, Usage};
@@ -91,7 +91,8 @@ impl Ocr {
         })
         .await?;
         let key = run.layout.answer(&page.name);
-        let answer = match kept(run, &key, request).await? {
+        let of_operation = request_about(engine.model().digest, page.input_hash);
+        let answer = match kept(run, &key, [request, of_operation]).await? {
             Some(answer) => answer,
             None => {
                 let service = engine.model().name.as_str();
@@ -161,8 +162,12 @@ fn failed(run: &VolumeRun, error: EngineError) -> StageError {
     }
 }
 
-/// The answer that an earlier run has kept, if it is one to the same request.
-async fn kept(run: &VolumeRun, key: &ArtifactKey, request: Digest) -> Result<Option<Value>, StageError> {
+/// The answer that an earlier run has kept, if it is one to any of these requests, which are about the same page.
+async fn kept(
+    run: &VolumeRun,
+    key: &ArtifactKey,
+    requests: [Digest; 2],
+) -> Result<Option<Value>, StageError> {
     if run.config().force {
         return Ok(None);
     }
@@ -178,7 +183,7 @@ async fn kept(run: &VolumeRun, key: &ArtifactKey, request: Digest) -> Result<Opt
             return Ok(None);
         }
     };
-    let is_good = kept.request == request && kept.error.is_none();
+    let is_good = requests.contains(&kept.request) && kept.error.is_none();
     Ok(is_good.then_some(kept.answer))
 }
 

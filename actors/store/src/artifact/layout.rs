@@ -3,7 +3,7 @@
 mod archive;
 mod shards;
 
-use super::ImageName;
+use super::{Digest, ImageName};
 use crate::storage::ArtifactKey;
 use parkhang_core::domain::{Assignment, Fence, JobKey, LayoutName, StageName, VolumeId};
 
@@ -159,9 +159,19 @@ impl VolumeLayout {
         below(&self.root, &format!("{CLEAN}/ocr_results.parquet"))
     }
 
+    /// Folder of the answers of a service.
+    pub fn answers(&self) -> ArtifactKey {
+        below(&self.root, &format!("{OCR}/answers"))
+    }
+
     /// Answer of a service about a page, compressed with gzip.
     pub fn answer(&self, image: &ImageName) -> ArtifactKey {
-        below(&self.root, &format!("{OCR}/answers/{image}.json.gz"))
+        below(&self.answers(), &format!("{image}.json.gz"))
+    }
+
+    /// Folder of what operations of a service answer that were asked what this digest says.
+    pub fn operation(&self, asked: Digest) -> ArtifactKey {
+        below(&self.root, &format!("operations/{}", asked.to_hex()))
     }
 
     pub fn page_text(&self) -> ArtifactKey {
@@ -265,6 +275,7 @@ mod tests {
             volume.ocr_results(),
             volume.clean_results(),
             volume.answer(&image),
+            volume.operation(Digest::of(b"pages")),
             volume.page_text(),
             volume.words(),
             volume.blocks(),
@@ -285,6 +296,7 @@ mod tests {
             "ocr/ocr_results.parquet",
             "clean/ocr_results.parquet",
             "ocr/answers/I08860003.json.gz",
+            "operations/bfa062de040f55a15ce910800757061ec3d2fc31d6b7c72d9fa02b75a9ad1133",
             "page_text/page_text.parquet",
             "page_ocr/words.parquet",
             "doctags/blocks.parquet",
