@@ -7,6 +7,7 @@
 
 mod chat;
 mod error;
+mod lately;
 mod operations;
 mod pace;
 mod page;
@@ -22,10 +23,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use chrono::{DateTime, Utc};
 use parkhang_answers::chat::{Sampling, served_models, server_version};
 use parkhang_answers::picture_size::PictureBounds;
 use parkhang_answers::vision::Feature;
-use parkhang_core::domain::{Prices, Usage};
+use parkhang_core::domain::{EngineRecord, Prices, Usage};
 use parkhang_service::{Bounds, ChatClient, Credential, InvalidService, Transport, VisionClient};
 use parkhang_store::artifact::{Digest, ModelRef, ServiceRef};
 use serde_json::{Value, json};
@@ -172,6 +174,14 @@ impl Engine {
     /// The engine under the name of its service, with a digest of all that decides about its readings.
     pub fn model(&self) -> &ModelRef {
         &self.0.model
+    }
+
+    /// Describes how the service is doing, as far as this node has found out.
+    pub fn record(&self, now: DateTime<Utc>) -> EngineRecord {
+        match &self.0.protocol {
+            Protocol::Vision(engine) => engine.pace.record(now),
+            Protocol::Chat(engine) => engine.pace.record(now),
+        }
     }
 
     pub fn prices(&self) -> &Prices {

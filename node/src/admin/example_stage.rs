@@ -69,6 +69,7 @@ fn node(name: &str, role: &str, stage: &str) -> NodeRecord {
             pages: None,
             pages_finished: None,
         }],
+        engines: Vec::new(),
     }
 }
 

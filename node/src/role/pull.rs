@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use chrono::TimeDelta;
+use parkhang_actors::engines::Engine;
 use parkhang_actors::source::{
     Dispatcher, QueueClaims, ShardOptions, Shards, StateClaims, StoreClock, SystemClock, WorkSource,
 };
@@ -42,6 +43,7 @@ pub async fn run(loaded: &Loaded, mut readiness: ReadinessReporter) -> Result<Ex
         SourceKind::Direct | SourceKind::Postgres | SourceKind::Sqs => Some(database(loaded).await?),
     };
     let stages = worked_stages(loaded, &registry);
+    let engines = registry.engines().to_vec();
     let source = open(loaded, node.as_str(), database.as_ref(), &stages).await?;
     let dispatcher = Dispatcher::start(source, loaded.config.source.poll).await?;
     let supervisor = supervise(loaded, &node, registry, Arc::new(dispatcher.clone())).await?;
@@ -67,6 +69,7 @@ pub async fn run(loaded: &Loaded, mut readiness: ReadinessReporter) -> Result<Ex
         dispatcher: &dispatcher,
         state: state.clone(),
         book,
+        engines,
     };
 
     let ends = tokio::select! {
@@ -111,6 +114,8 @@ struct Seen<'a> {
     dispatcher: &'a Dispatcher,
     state: watch::Sender<NodeState>,
     book: IdempotentExecutor,
+    /// Services that the node asks while its stages wait.
+    engines: Vec<Engine>,
 }
 
 impl Seen<'_> {
@@ -124,6 +129,7 @@ impl Seen<'_> {
             state: *self.state.borrow(),
             workers: self.dispatcher.workers(now).await,
             actors: self.book.actors().await,
+            engines: self.engines.iter().map(|engine| engine.record(now)).collect(),
         };
         tokio::join!(
             self.presence.keep(&database.store, heartbeat, now),

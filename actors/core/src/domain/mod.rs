@@ -69,7 +69,7 @@ pub use pool::PoolInfo;
 pub use progress::{PageOutcome, StageProgress};
 pub use queue::{Alarm, AlarmKind, MOST_IN_FRONT, Publication, QueuePurpose, QueueRecord};
 pub use scaling::ScalingRecord;
-pub use service::{ServiceJob, ServiceLease, ServiceMessage, ServiceRecord};
+pub use service::{EngineRecord, ServiceJob, ServiceLease, ServiceMessage, ServiceRecord};
 pub use spending::{Expense, Prices, SpendReply, Spending, Usage};
 pub use suggestion::{did_you_mean, nearest};
 pub use task::{Fence, Lease, StageRun, StageRunStatus, Task, TaskCount, TaskStatus, VolumeResults};
