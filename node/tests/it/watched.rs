@@ -143,7 +143,7 @@ fn the_counters_of_a_cluster_add_up_to_what_its_job_did() {
     assert_lines_name_their_work(&led, &leader, &["report recorded"]);
 }
 
-fn logging_to(path: &Path) -> impl FnOnce(&mut Command) {
+pub(crate) fn logging_to(path: &Path) -> impl FnOnce(&mut Command) {
     let log = File::create(path).unwrap();
     move |command| {
         command.args(["--log-format", "json"]).stderr(log);

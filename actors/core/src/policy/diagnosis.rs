@@ -101,6 +101,12 @@ pub enum Reason {
     Suspect { stage: StageName },
     /// All slots of the stage are in use, of nodes that have the job's models.
     NoSlot { stage: StageName, slots: usize },
+    /// The queue of the stage does not exist.
+    NoQueue {
+        stage: StageName,
+        queue: String,
+        looked_at: DateTime<Utc>,
+    },
     /// The message of the task is not sent.
     Unpublished {
         stage: StageName,
@@ -155,6 +161,7 @@ impl Reason {
             Self::Limit { .. } => "limit",
             Self::Suspect { .. } => "suspect",
             Self::NoSlot { .. } => "no_slot",
+            Self::NoQueue { .. } => "no_queue",
             Self::Unpublished { .. } => "unpublished",
             Self::InQueue { .. } => "in_queue",
             Self::Received { .. } => "received",
