@@ -134,9 +134,9 @@ class Batches:
         return np.concatenate([ink for ink, _ in parts], axis=1), "".join(text for _, text in parts)
 
 
-def collate(batch: list[tuple[np.ndarray, str]], heads: Heads) -> Collated:
-    """Images, their frames, and for each head the classes and their numbers."""
-    width = max(ink.shape[1] for ink, _ in batch)
+def collate(batch: list[tuple[np.ndarray, str]], heads: Heads, width: int = 0) -> Collated:
+    """Images that are at least so wide, their frames, and for each head the classes and their numbers."""
+    width = max(width, *(ink.shape[1] for ink, _ in batch))
     images = np.zeros((len(batch), 1, HEIGHT, -(-width // 8) * 8), np.float32)
     for image, (ink, _) in zip(images, batch):
         image[0, :, : ink.shape[1]] = ink
@@ -149,8 +149,14 @@ def collate(batch: list[tuple[np.ndarray, str]], heads: Heads) -> Collated:
     return torch.from_numpy(images).to(memory_format=torch.channels_last), frames, targets
 
 
+def common_width(width: int) -> int:
+    """The next of eight widths an octave. A GPU's libraries plan anew for every shape, so there should be few."""
+    step = max(32, 2 ** (width.bit_length() - 4))
+    return -(-width // step) * step
+
+
 class Feed(IterableDataset):
-    """The batches of one of several processes, each with its part of the shards; images are bytes, to be sent sooner."""
+    """The batches of one of several processes, each with its part of the shards, in few shapes; images are bytes, to be sent sooner."""
 
     def __init__(self, pool: Path, real: list[Sample], heads: Heads, arguments: argparse.Namespace, step: int):
         self.pool, self.real, self.heads, self.arguments, self.step = pool, real, heads, arguments, step
@@ -159,7 +165,12 @@ class Feed(IterableDataset):
         process = get_worker_info()
         batches = Batches(self.pool, self.real, self.arguments, process.id, process.num_workers, self.step)
         while True:
-            images, frames, targets = collate(batches.next(), self.heads)
+            drawn = batches.next()
+            batches.rng.shuffle(drawn)
+            width = common_width(max(ink.shape[1] for ink, _ in drawn))
+            count = max(2, self.arguments.columns // width)
+            batch = [drawn[number % len(drawn)] for number in range(count)]
+            images, frames, targets = collate(batch, self.heads, width)
             yield (images * 255).round().to(torch.uint8), frames, targets
 
 
@@ -178,6 +189,7 @@ def collated(batches: Batches, heads: Heads, arguments: argparse.Namespace, step
         prefetch_factor=BATCHES_AHEAD,
         pin_memory=device.type == "cuda",
         multiprocessing_context="fork",
+        in_order=False,
     )
     for images, frames, targets in loader:
         images = images.to(device, non_blocking=True).float() / 255

@@ -21,10 +21,13 @@ pages of `--unseen` ones.
 """
 
 import argparse
+import copy
 import json
 import math
 import time
 from collections import defaultdict
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 
 import cv2
@@ -37,7 +40,7 @@ from averaged_weights import move_towards
 from checkpoint import load_state, replace, save_state
 from learner import Learner, Teacher, ctc, distillation, forward
 from line_batches import Batches, Heads, collate, collated
-from line_pieces import TSHEG, cuts
+from line_pieces import TSHEG, Cut, cuts
 from line_samples import Sample, all_lines, pool_shard, real_lines
 from line_text import Symbols, as_printed, letters, stacks
 from recognition_net import RecognitionNet
@@ -47,24 +50,31 @@ DISTILLED_FROM = 0.1
 
 
 @torch.no_grad()
-def cuttable(net: RecognitionNet, samples: list[Sample], heads: Heads, hard: str) -> list[Sample]:
-    """The samples with their cuts, without those that the network reads so differently that their text must be another's.
+def cuts_of(sample: Sample, net: RecognitionNet, symbols: Symbols, hard: str) -> list[Cut] | None:
+    """Where the sample can be cut; none if the network reads it so differently that its text must be another's.
 
-    Lines of collections with `hard` in their names may differ twice as much, but those that do are not cut.
+    A line of a collection with `hard` in its name may differ twice as much, but if it does it is not cut.
     """
-    net.eval()
-    device, symbols, kept = next(net.parameters()).device, heads[1], []
-    for sample in samples:
-        image = torch.from_numpy(sample.ink[None, None].astype(np.float32) / 255).to(device)
-        log_probs = net(image)[1][0].log_softmax(0).T.cpu().numpy()
-        read, truth = letters(symbols.decode(log_probs.argmax(1).tolist())), letters(sample.text)
-        wrong = Levenshtein.normalized_distance(read, truth)
-        if wrong <= WORST_LINE or hard and hard in sample.group and wrong <= 2 * WORST_LINE:
-            units = [symbols.encode([unit]) for unit in stacks(as_printed(sample.text))]
-            sample.cuts = cuts(sample.ink, units, log_probs, symbols.classes[TSHEG]) if wrong <= WORST_LINE else []
-            kept.append(sample)
-    net.train()
-    return kept
+    log_probs = net(torch.from_numpy(sample.ink[None, None].astype(np.float32) / 255))[1][0].log_softmax(0).T.numpy()
+    read, truth = letters(symbols.decode(log_probs.argmax(1).tolist())), letters(sample.text)
+    wrong = Levenshtein.normalized_distance(read, truth)
+    if wrong <= WORST_LINE:
+        units = [symbols.encode([unit]) for unit in stacks(as_printed(sample.text))]
+        return cuts(sample.ink, units, log_probs, symbols.classes[TSHEG])
+    return [] if hard and hard in sample.group and wrong <= 2 * WORST_LINE else None
+
+
+def cuttable(net: RecognitionNet, samples: list[Sample], heads: Heads, arguments: argparse.Namespace) -> list[Sample]:
+    """The samples with their cuts, without those that have another's text."""
+    read = partial(cuts_of, net=copy.deepcopy(net).cpu().eval(), symbols=heads[1], hard=arguments.hard)
+    if arguments.workers:
+        with get_context("fork").Pool(arguments.workers, torch.set_num_threads, (1,)) as pool:
+            found = pool.map(read, samples, chunksize=8)
+    else:
+        found = map(read, samples)
+    for sample, where in zip(samples, found):
+        sample.cuts = where
+    return [sample for sample in samples if sample.cuts is not None]
 
 
 @torch.no_grad()
@@ -206,8 +216,8 @@ def main():
             checks += pool_shard(path, name)
     cut_at = 0 if arguments.init or arguments.cut_with else arguments.cut_at
     if cut_at == 0:
-        cutter = load_net(arguments.charset, arguments.cut_with)[0].to(arguments.device) if arguments.cut_with else net
-        real = cuttable(cutter, real, heads, arguments.hard) or real
+        cutter = load_net(arguments.charset, arguments.cut_with)[0] if arguments.cut_with else net
+        real = cuttable(cutter, real, heads, arguments) or real
     print("lines: real", len(real), "to check", len(checks), f"after {time.monotonic() - started:.0f} s", flush=True)
 
     student = Learner(net, arguments.rate, arguments.average)
@@ -248,7 +258,7 @@ def main():
         rate = learning_rate(arguments, step, done)
         teaching_rate = learning_rate(arguments, step, done / arguments.teacher_until) if done < arguments.teacher_until else 0.0
         if step and step == cut_at:
-            real = cuttable(student.average, all_real, heads, arguments.hard) or all_real
+            real = cuttable(student.average, all_real, heads, arguments) or all_real
             batches.draw_from(real)
             feed = collated(batches, heads, arguments, step)
             print("real lines:", len(real), "of which cut:", sum(bool(sample.cuts) for sample in real), flush=True)
