@@ -110,6 +110,15 @@ impl Pipelines {
         Ok(())
     }
 
+    /// Names of the pipelines that have a stage.
+    pub fn having(&self, stage: &str) -> impl Iterator<Item = &str> {
+        let having = self
+            .0
+            .iter()
+            .filter(move |(_, pipeline)| pipeline.place_of(stage).is_ok());
+        having.map(|(name, _)| name.as_str())
+    }
+
     /// The pipeline of a name.
     ///
     /// # Errors
