@@ -24,6 +24,9 @@ enum Passer {
 
 const PAGED: &[&str] = &["line_detection", "line_extraction", "ocr"];
 const ALL: &[&str] = &["line_detection", "line_extraction", "ocr", "reduce"];
+/// Stages of documents that go page by page, and those that take a volume as a whole.
+const PAGED_OF_DOCUMENTS: &[&str] = &["doctags", "chunk", "embed"];
+const WHOLE_OF_DOCUMENTS: &[&str] = &["index", "reduce"];
 
 fn passer(point: Failpoint) -> Passer {
     match point {
@@ -48,6 +51,7 @@ fn passer(point: Failpoint) -> Passer {
         | Failpoint::ErrorsWritten
         | Failpoint::TableWritten
         | Failpoint::PartDeleted => Passer::Node(PAGED),
+        Failpoint::IndexWritten => Passer::Node(&["index"]),
         Failpoint::PublicationIntended
         | Failpoint::MessagesSent
         | Failpoint::MessageClaimed
@@ -71,13 +75,43 @@ fn passer(point: Failpoint) -> Passer {
 async fn a_node_dies_at_every_failpoint() {
     let mut armed = Vec::new();
     for point in Failpoint::ALL {
-        if let Passer::Node(stages) = passer(*point) {
+        if let Passer::Node(stages) = passer(*point)
+            && stages != ["index"]
+        {
             let number = armed.len();
             let (volume, stage) = (Library::volume(number), stages[number % stages.len()]);
             armed.push(format!("{point}@{volume}/{stage}"));
         }
     }
-    let plan = Plan::small(Library::alike(armed.len(), 2)).with(&[("orchestrator.max_interruptions", "100")]);
+    all_are_passed(Library::alike(armed.len(), 2), armed).await;
+}
+
+/// Around every side effect of each stage that makes documents of pages.
+/// Rows: 138.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_dies_around_every_side_effect_of_the_stages_of_documents() {
+    let volumes = 4;
+    let mut armed = Vec::new();
+    let mut arm = |point: Failpoint, stage: &str| {
+        let volume = Library::volume(armed.len() % volumes);
+        armed.push(format!("{point}@{volume}/{stage}"));
+    };
+    for point in Failpoint::ALL {
+        match passer(*point) {
+            Passer::Node(stages) if stages == PAGED => {
+                PAGED_OF_DOCUMENTS.iter().for_each(|stage| arm(*point, stage));
+            }
+            Passer::Node(["index"]) => arm(*point, "index"),
+            Passer::Node(_) => WHOLE_OF_DOCUMENTS.iter().for_each(|stage| arm(*point, stage)),
+            _ => {}
+        }
+    }
+    all_are_passed(Library::alike(volumes, 2).as_documents(), armed).await;
+}
+
+/// Every node that comes by an armed place dies there, until all have been passed; then nothing is lost or done twice.
+async fn all_are_passed(library: Library, mut armed: Vec<String>) {
+    let plan = Plan::small(library).with(&[("orchestrator.max_interruptions", "100")]);
     let mut cluster = Cluster::prepare(plan).await;
     cluster.start_orchestrator(0, "").await;
     cluster.create_job("kangyur").await;
