@@ -16,7 +16,7 @@ use tracing::warn;
 use super::info::StageInfo;
 use super::page_stage::{PageStage, PlannedPage, VolumeRun};
 use super::registry::StageServices;
-use super::scans::in_points;
+use super::scans::{in_pixels, in_points};
 use super::table::{ModelKind, SCANS, StageDefinition, StageModels};
 use super::{DEVICE_INBOX, compute};
 use crate::inference::{DeviceStatus, LayoutThreads};
@@ -105,7 +105,7 @@ impl PageStage for Doctags {
     type Fetched = Scan;
     type Row = BlockRow;
 
-    const VERSION: u32 = 1;
+    const VERSION: u32 = 2;
 
     fn image_name(row: &BlockRow) -> &str {
         &row.image_name
@@ -202,7 +202,13 @@ impl PageStage for Doctags {
             let extent = (gray.width() as f32, gray.height() as f32);
             let upright = turn.undone(&gray).unwrap_or(gray);
             let picture = DynamicImage::ImageLuma8(upright).into_rgb8();
-            let layout = page_layout(&picture, &networks).map(|layout| {
+            let upright_extent = turn.upright_size(extent);
+            let boxes = words.iter().map(|word| {
+                let in_pixels = in_pixels(word.bounds, pixels.map);
+                turn.back().bounds_as_they_lie(in_pixels, upright_extent)
+            });
+            let boxes: Vec<[f32; 4]> = boxes.collect();
+            let layout = page_layout(&picture, &boxes, &networks).map(|layout| {
                 layout.mapped(|bounds| in_points(turn.bounds_as_they_lie(bounds, extent), pixels.map))
             });
             Ok(layout.map(|layout: PageLayout| {

@@ -29,6 +29,9 @@ pub struct Page<'p> {
 
 /// Share of a figure that words may cover: what has more is text.
 const MOST_TEXT: f32 = 0.35;
+/// Height of letters in points, and in heights of a figure, beyond which they were read into the figure and are no text.
+const TALLEST: f32 = 72.0;
+const TALLEST_IN_FIGURE: f32 = 0.25;
 /// Probability from which a region counts as a figure.
 const SURE_FIGURE: f32 = 0.5;
 
@@ -223,9 +226,11 @@ fn figures(page: &Page<'_>) -> Vec<Region> {
             .iter()
             .map(|word| intersection(&word.bounds, &region.bounds))
             .sum();
+        let tallest = TALLEST.max(TALLEST_IN_FIGURE * height(&region.bounds));
         let is_figure = text < MOST_TEXT * area(&region.bounds)
             && !page.layout.tables.iter().any(|table| covers(&table.bounds))
             && !figures.iter().any(|other| covers(&other.bounds));
+            .filter(|word| height(&word.bounds) <= tallest)
         if is_figure {
             figures.push(*region);
         }
@@ -311,6 +316,39 @@ mod tests {
         let structure = TableStructure {
             rows: 2,
             columns: 2,
+    #[test]
+    fn letters_that_were_read_into_a_photograph_do_not_make_it_text() {
+        let found = |words: Vec<PageWord<'_>>| {
+            let figure = Region {
+                kind: LayoutClass::Figure,
+                bounds: [80.0, 120.0, 515.0, 520.0],
+                score: 0.9,
+            };
+            let layout = PageLayout {
+                regions: vec![figure],
+                tables: Vec::new(),
+            };
+            let blocks = blocks(&Page {
+                layout,
+                ..page(words)
+            });
+            blocks.iter().map(|block| block.role).collect::<Vec<Role>>()
+        };
+        assert_eq!(
+            found(vec![word("M", [85.0, 125.0, 510.0, 515.0], 0)]),
+            [Role::Figure]
+        );
+        let lines = (0..20).map(|line| {
+            let top = 125.0 + 19.0 * line as f32;
+            word(
+                "words that fill a line of text",
+                [85.0, top, 510.0, top + 16.0],
+                line,
+            )
+        });
+        assert!(!found(lines.collect()).contains(&Role::Figure));
+    }
+
             cells: (0..4)
                 .map(|cell| crate::layout::TableCell {
                     row: cell / 2,
