@@ -21,7 +21,7 @@ use parkhang_core::domain::{
     ErrorCategory, Hardware, JobConfig, PageStep, StageError, StageName, Unfit, Usage,
 };
 use parkhang_store::artifact::{
-    ArtifactRow, ChunkRow, ImageName, ModelRef, ServiceRef, TableSchema, VectorRow, read_table,
+    ArtifactRow, ChunkRow, Digest, ImageName, ModelRef, ServiceRef, TableSchema, VectorRow, read_table,
 };
 
 pub(super) const STAGE: StageDefinition = StageDefinition {
@@ -185,7 +185,7 @@ impl PageStage for Embed {
     type Fetched = ();
     type Row = VectorRow;
 
-    const VERSION: u32 = 1;
+    const VERSION: u32 = 2;
 
     fn models_of(&self, planned: &[PlannedPage<PageOfChunks>]) -> Vec<ModelRef> {
         let embedder = planned.first().and_then(|page| page.input.embedder.as_ref());
@@ -232,15 +232,17 @@ impl PageStage for Embed {
         let mut planned = Vec::new();
         for chunks in table.rows.chunk_by(same_page) {
             let page = &chunks[0];
-            let Some(made_of) = table.provenance.pages.get(&page.image_name) else {
+            if !table.provenance.pages.contains_key(&page.image_name) {
                 continue;
-            };
+            }
+            // What else of the chunks has changed makes no other vectors.
+            let texts = chunks.iter().map(|chunk| &chunk.text);
             planned.push(PlannedPage {
                 name: ImageName::new(page.image_name.as_str())
                     .map_err(|error| run.error(ErrorCategory::Input, error))?,
                 index: u32::try_from(page.page_index).unwrap_or(0),
                 input_path: key.to_string(),
-                input_hash: made_of.digest(),
+                input_hash: Digest::of_parts(texts),
                 cost: chunks.iter().map(|chunk| f64::from(chunk.tokens)).sum(),
                 input: PageOfChunks {
                     embedder: embedder.cloned(),
