@@ -94,7 +94,7 @@ impl PageStage for Chunker {
         &row.image_name
     }
 
-    fn record(&self, rows: &[ChunkRow]) -> Map<String, Value> {
+    fn record(&self, _: &PlannedPage<Vec<ChunkRow>>, rows: &[ChunkRow]) -> Map<String, Value> {
         let tokens: Vec<f64> = rows.iter().map(|row| f64::from(row.tokens)).collect();
         let of_all = |share| (!tokens.is_empty()).then(|| percentile(&tokens, share));
         Map::from_iter([

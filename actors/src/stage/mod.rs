@@ -44,6 +44,7 @@ mod publish;
 mod reduce;
 mod registry;
 mod scans;
+mod service;
 mod table;
 mod whole;
 

@@ -52,11 +52,16 @@ impl Part {
 
 /// The blocks of a page in reading order: headers first, footers last.
 pub fn blocks(page: &Page<'_>) -> Vec<Block> {
+    as_they_lie(page, blocks_of_upright)
+}
+
+/// The blocks that `of_upright` makes of the page with its content upright, at their places on the page as it lies.
+pub(crate) fn as_they_lie(page: &Page<'_>, of_upright: impl FnOnce(&Page<'_>) -> Vec<Block>) -> Vec<Block> {
     let Page { turn, size, .. } = *page;
     if turn == Turn::Upright {
-        return blocks_of_upright(page);
+        return of_upright(page);
     }
-    let mut blocks = blocks_of_upright(&upright(page));
+    let mut blocks = of_upright(&upright(page));
     let size = (size[0], size[1]);
     for block in &mut blocks {
         block.bounds = turn.bounds_as_they_lie(block.bounds, size);
@@ -165,7 +170,7 @@ fn joined_furniture(blocks: Vec<Block>) -> Vec<Block> {
 }
 
 /// Moves headers to the beginning and footers to the end.
-fn in_order(mut blocks: Vec<Block>) -> Vec<Block> {
+pub(crate) fn in_order(mut blocks: Vec<Block>) -> Vec<Block> {
     let rank = |block: &Block| match block.role {
         Role::Header => 0,
         Role::Footer => 2,
@@ -221,16 +226,16 @@ fn figures(page: &Page<'_>) -> Vec<Region> {
         let covers = |other: &Bounds| {
             intersection(&region.bounds, other) > 0.5 * area(&region.bounds).min(area(other))
         };
+        let tallest = TALLEST.max(TALLEST_IN_FIGURE * height(&region.bounds));
         let text: f32 = page
             .words
             .iter()
+            .filter(|word| height(&word.bounds) <= tallest)
             .map(|word| intersection(&word.bounds, &region.bounds))
             .sum();
-        let tallest = TALLEST.max(TALLEST_IN_FIGURE * height(&region.bounds));
         let is_figure = text < MOST_TEXT * area(&region.bounds)
             && !page.layout.tables.iter().any(|table| covers(&table.bounds))
             && !figures.iter().any(|other| covers(&other.bounds));
-            .filter(|word| height(&word.bounds) <= tallest)
         if is_figure {
             figures.push(*region);
         }
@@ -312,11 +317,6 @@ mod tests {
     }
 
     #[test]
-    fn words_in_tables_and_figures_are_not_text() {
-        let structure = TableStructure {
-            rows: 2,
-            columns: 2,
-    #[test]
     fn letters_that_were_read_into_a_photograph_do_not_make_it_text() {
         let found = |words: Vec<PageWord<'_>>| {
             let figure = Region {
@@ -349,6 +349,11 @@ mod tests {
         assert!(!found(lines.collect()).contains(&Role::Figure));
     }
 
+    #[test]
+    fn words_in_tables_and_figures_are_not_text() {
+        let structure = TableStructure {
+            rows: 2,
+            columns: 2,
             cells: (0..4)
                 .map(|cell| crate::layout::TableCell {
                     row: cell / 2,

@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use flate2::read::GzDecoder;
+use parkhang_core::domain::StageName;
 use parkhang_store::artifact::{ErrorRow, ImageName, OcrResultRow};
 use serde_json::{Value, json};
 
@@ -213,7 +214,9 @@ fn a_page_that_a_model_refuses_is_a_row_with_its_error_and_its_text() {
         errors[0].message.contains("the model refused: I'm sorry"),
         "{errors:?}"
     );
-    let kept = fixture.layout().answer(&ImageName::new("p1").unwrap());
+    let kept = fixture
+        .layout()
+        .answer(&StageName::new("ocr").unwrap(), &ImageName::new("p1").unwrap());
     let kept = std::fs::File::open(fixture.out().join(kept.as_str())).unwrap();
     let kept: Value = serde_json::from_reader(GzDecoder::new(kept)).unwrap();
     assert!(

@@ -17,6 +17,7 @@ mod combined;
 mod commands;
 mod databases;
 mod deploy;
+mod document_services;
 mod documents;
 mod engines;
 mod entities;

@@ -159,9 +159,9 @@ impl VolumeLayout {
         below(&self.root, &format!("{CLEAN}/ocr_results.parquet"))
     }
 
-    /// Answer of a service about a page, compressed with gzip.
-    pub fn answer(&self, image: &ImageName) -> ArtifactKey {
-        below(&self.root, &format!("{OCR}/answers/{image}.json.gz"))
+    /// Answer of a service that a stage asked about a page, compressed with gzip.
+    pub fn answer(&self, stage: &StageName, image: &ImageName) -> ArtifactKey {
+        below(&self.stage_folder(stage), &format!("answers/{image}.json.gz"))
     }
 
     pub fn page_text(&self) -> ArtifactKey {
@@ -264,7 +264,7 @@ mod tests {
             volume.line_images(),
             volume.ocr_results(),
             volume.clean_results(),
-            volume.answer(&image),
+            volume.answer(&ocr, &image),
             volume.page_text(),
             volume.words(),
             volume.blocks(),
