@@ -1,6 +1,8 @@
 //! Rows through five stages of a service, each of which takes 200 ms: by the workers of this program, with webhooks and without, and by a
 //! loop that looks at intervals, as pipelines of this kind are often written. Prints rows a minute, the time from the end of a job to the
 //! next submit, and what Postgres did. `PARKHANG_BENCH_ROWS` is the number of rows, and `PARKHANG_BENCH_ONLY` the one way that is measured.
+//! `PARKHANG_BENCH_DATABASE_URL` names a database of a server that is there, where new ones may be made; statements are counted where
+//! that server preloads `pg_stat_statements`.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a bench fails by panicking")]
 
@@ -31,6 +33,8 @@ pub(crate) const STAGES: [&str; 5] = ["scrape", "intel", "strategy", "subject", 
 /// Number of rows, if it is not to be the usual one.
 const ROWS: &str = "PARKHANG_BENCH_ROWS";
 const ONLY: &str = "PARKHANG_BENCH_ONLY";
+/// URL of a database, if the rows are not to be in a private server.
+const DATABASE_URL: &str = "PARKHANG_BENCH_DATABASE_URL";
 /// Rows that are triggered one by one.
 const TRIGGERS: usize = 100;
 
@@ -82,6 +86,30 @@ async fn transactions(pool: &PgPool) -> i64 {
     sqlx::query_scalar(count).fetch_one(pool).await.unwrap()
 }
 
+/// Statements of a database so far, and those of them that begin and end transactions; `None` where the server does not count them.
+async fn statements(pool: &PgPool) -> Option<(i64, i64)> {
+    let create = raw_sql("create extension if not exists pg_stat_statements");
+    create.execute(pool).await.ok()?;
+    let counts = "select coalesce(sum(calls), 0)::bigint,
+            coalesce(sum(calls) filter (where query ~* '^(begin|commit|rollback)'), 0)::bigint
+        from pg_stat_statements where dbid = (select oid from pg_database where datname = current_database())";
+    sqlx::query_as(counts).fetch_one(pool).await.ok()
+}
+
+/// Options of connections to a new database for a way.
+async fn options_of(server: Option<&Server>, way: Way) -> PgConnectOptions {
+    if let Some(server) = server {
+        return server.options(way.name()).await;
+    }
+    let url = std::env::var(DATABASE_URL).unwrap();
+    let options: PgConnectOptions = url.parse().unwrap();
+    let name = format!("bench_{}", way.name());
+    let pool = PgPool::connect_with(options.clone()).await.unwrap();
+    run(&pool, &format!("drop database if exists {name}")).await;
+    run(&pool, &format!("create database {name}")).await;
+    options.database(&name)
+}
+
 /// Starts the work on the rows; it ends with the token.
 async fn start(
     way: Way,
@@ -106,6 +134,7 @@ async fn start(
             max_body: 1 << 20,
             poll_interval: Duration::from_secs(2),
             has_webhook: way == Way::Told,
+            reader: None,
         };
         (stage(name), service)
     });
@@ -128,9 +157,9 @@ fn percentile(times: &[Duration], percent: usize) -> Duration {
     times[(times.len() * percent / 100).min(times.len() - 1)]
 }
 
-async fn measure(server: &Server, way: Way, rows: usize) {
+async fn measure(server: Option<&Server>, way: Way, rows: usize) {
     let name = way.name();
-    let options = server.options(name).await;
+    let options = options_of(server, way).await;
     let pool = PgPool::connect_with(options.clone()).await.unwrap();
     run(&pool, &EntityTable::schema(&pipeline())).await;
     let insert =
@@ -139,11 +168,13 @@ async fn measure(server: &Server, way: Way, rows: usize) {
     let service = RowsService::start().await;
     let stop = start(way, &options, &pool, &service).await;
     let before = transactions(&pool).await;
+    let stated = statements(&pool).await;
     let began = Instant::now();
     run(&pool, "update leads set scrape_status = 'queued'").await;
     service.until_ended("messaging", rows).await;
     let took = began.elapsed();
     let after = transactions(&pool).await;
+    let stated = stated.zip(statements(&pool).await);
     let mut gaps = service.gaps();
     gaps.sort_unstable();
     let [p50, p99] = [50, 99].map(|percent| percentile(&gaps, percent));
@@ -166,16 +197,24 @@ async fn measure(server: &Server, way: Way, rows: usize) {
         (after - before) as f64 / took.as_secs_f64(),
         (after - before) as f64 / (rows * STAGES.len()) as f64,
     );
+    if let Some(((all, bounds), (all_after, bounds_after))) = stated {
+        let each = |number: i64| number as f64 / (rows * STAGES.len()) as f64;
+        println!(
+            "{name}: {:.1} statements a row and stage, {:.1} of them the bounds of transactions",
+            each(all_after - all),
+            each(bounds_after - bounds),
+        );
+    }
 }
 
 #[tokio::main]
 async fn main() {
     let rows = std::env::var(ROWS).map_or(5_000, |text| text.parse().unwrap());
     let only = std::env::var(ONLY).ok();
-    let server = Server::start();
+    let server = std::env::var(DATABASE_URL).is_err().then(Server::start);
     for way in [Way::Told, Way::Asking, Way::Looking] {
         if only.as_ref().is_none_or(|only| only == way.name()) {
-            measure(&server, way, rows).await;
+            measure(server.as_ref(), way, rows).await;
         }
     }
 }

@@ -113,13 +113,13 @@ fn spec(name: &str) -> QueueSpec {
 
 async fn queued(server: &dyn QueueServer, store: Arc<PostgresStore>, tasks: usize) -> Rates {
     let pipeline = ocr_pipeline();
-    let mut queues = StageQueues::new();
+    let queues = StageQueues::default();
     for stage in pipeline.stages() {
         let queue = server
             .create(&spec(&stage.as_str().replace('_', "-")))
             .await
             .unwrap();
-        queues.insert(stage.clone(), queue);
+        queues.found(stage, queue);
     }
     let clock = Arc::new(StoreClock(store.clone()));
     let publisher = Publisher::new(

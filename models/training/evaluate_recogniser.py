@@ -19,7 +19,8 @@ import torch
 from evaluate_segmentation import band_of_dev_page
 from page_preparation import LINEAR, is_bilevel
 from render_lines import cut, prepared
-from train_recogniser import Sample, error_rates, load_net, pool_shard, real_lines
+from line_samples import Sample, pool_shard, real_lines
+from train_recogniser import error_rates, load_net
 
 
 def page_lines(description_path: Path, fonts: str) -> list[Sample]:

@@ -21,7 +21,7 @@ def warped(rng: random.Random, noise: np.random.Generator, ink: np.ndarray, stre
     new_width = max(16, round(width * stretch))
     matrix = np.float32([[stretch, slant, -slant * height / 2], [slope, scale, shift]])
     if rng.random() > 0.2 + 0.5 * strength:
-        return cv2.warpAffine(ink, matrix, (new_width, height), flags=cv2.INTER_AREA).astype(np.float32) / 255
+        return cv2.warpAffine(ink, matrix, (new_width, height), flags=cv2.INTER_LINEAR).astype(np.float32) / 255
     inverse = cv2.invertAffineTransform(matrix)
     v, u = np.mgrid[0:height, 0:new_width].astype(np.float32)
     curl = rng.uniform(0, 3.5) * field(noise, 2, new_width, 2, rng.uniform(80, 500))[:1]

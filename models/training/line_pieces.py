@@ -43,7 +43,7 @@ def best_path(log_probs: np.ndarray, classes: list[int]) -> list[tuple[int, int]
         if state % 2:
             span = spans[state // 2]
             span[0], span[1] = frame, span[1] if span[1] >= 0 else frame
-        state -= steps[frame, state]
+        state -= int(steps[frame, state])
     return [(first, last) for first, last in spans]
 
 

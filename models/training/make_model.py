@@ -25,6 +25,8 @@ WEIGHTS = "model.safetensors"
 SEGMENTER_THRESHOLD = "0.85"
 # Of the weights of `--init` in those of the recogniser that goes on from them.
 START_SHARE = 0.5
+COLUMNS = 10_000
+"""Of a batch for which the rates of the recogniser are; for others they grow with the root."""
 # Pages that share their text with held-out lines.
 PAGES_OF_HELD_OUT_LINES = ("TCCG_014", "TCCG_026", "TCCG_050")
 
@@ -116,10 +118,11 @@ def segmenter(arguments: argparse.Namespace):
 def recogniser(arguments: argparse.Namespace):
     """Rendered lines, real lines, and lines that the program cuts from real pages."""
     work, lines = Work(arguments.work), arguments.rendered or 12_000
-    render(work, arguments, "render", "render_lines.py", "lines", "--lines", lines, *seeded(arguments, 31), "--cursive", 0.4)
+    processes = ("--workers", max(1, arguments.workers))
+    render(work, arguments, "render", "render_lines.py", "lines", "--lines", lines, *seeded(arguments, 31), "--cursive", 0.4, *processes)
     rare = work / "rare.txt"
     work.script("rare", "rare_corpus.py", "--corpus", arguments.corpus, "--out", rare, "--segments", 8000, *seeded(arguments, 1))
-    drawn = ("--lines", max(1, lines // 4), *seeded(arguments, 41), "--cursive", 0.2)
+    drawn = ("--lines", max(1, lines // 4), *seeded(arguments, 41), "--cursive", 0.2, *processes)
     render(work, arguments, "render-rare", "render_lines.py", "lines", *drawn, corpus=rare)
     render(work, arguments, "render-held-out", "render_lines.py", "held-out", "--lines", 160, "--seed", 50, "--held-out")
     read, cut = work / "read", ("--out", work / "read", "--truth", arguments.pages)
@@ -131,12 +134,14 @@ def recogniser(arguments: argparse.Namespace):
     data = ("--pool", work / "lines", "--real", arguments.lines, "--pages", work / "page-lines")
     data += ("--collections", arguments.collections) if arguments.collections else ()
     checks = ("--check-pages", work / "held-out-page-lines", "--check", f"held-out={work / 'held-out'}")
-    rates = ("--rate", 1.5e-3, "--last-rate", 1e-5, "--warm-up", 300, "--cut-at", arguments.cut_at)
+    larger = (arguments.columns / COLUMNS) ** 0.5
+    rates = ("--rate", 1.5e-3 * larger, "--last-rate", 1e-5, "--warm-up", 300, "--cut-at", arguments.cut_at)
     if arguments.init:
-        rates = ("--init", arguments.init, "--rate", 6e-4, "--last-rate", 5e-6, "--start-share", START_SHARE)
+        rates = ("--init", arguments.init, "--rate", 6e-4 * larger, "--last-rate", 5e-6, "--start-share", START_SHARE)
     real = ("--real-share", 0.4, "--smoothing", 0.02, *seeded(arguments, 21), "--hard", "Tibschol", "--unseen", arguments.unseen)
     chosen = ("--charset", SHIPPED / "charset.json", "--out", weights, "--threads", arguments.threads, "--resume", *length(arguments))
-    processor = ("--bf16",) if arguments.bf16 else ()
+    processor = ("--device", arguments.device, "--workers", arguments.workers, "--columns", arguments.columns)
+    processor += ("--teacher", arguments.teacher, *(("--bf16",) if arguments.bf16 else ()))
     work.script("train", "train_recogniser.py", *data, *checks, *rates, *real, *chosen, *processor)
     bundle(arguments, weights)
 
@@ -187,6 +192,10 @@ def main():
             kind.add_argument("--cut-at", type=int, default=3000, help="step at which the real lines are cut into pieces")
             kind.add_argument("--threads", type=int, default=1, help="of the training (default: %(default)s)")
             kind.add_argument("--bf16", action="store_true", help="16-bit arithmetic, for processors that have it")
+            kind.add_argument("--device", default="cpu", help="of the training, cpu or cuda (default: %(default)s)")
+            kind.add_argument("--workers", type=int, default=0, help="processes that render lines and make the batches of the training")
+            kind.add_argument("--columns", type=int, default=COLUMNS, help="of a batch (default: %(default)s)")
+            kind.add_argument("--teacher", type=float, default=0.0, help="train a network of so many times the width to teach this one")
     arguments = parser.parse_args()
     for name, value in vars(arguments).items():
         if isinstance(value, Path):

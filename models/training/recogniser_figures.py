@@ -21,7 +21,8 @@ from PIL import Image, ImageDraw, ImageFont
 from rapidfuzz.distance import Levenshtein
 
 from line_text import letters
-from train_recogniser import all_lines, load_net, real_lines
+from line_samples import all_lines, real_lines
+from train_recogniser import load_net
 
 COLOURS = ("#1b6ca8", "#c0392b", "#2e8b57", "#8e44ad", "#d68910", "#16a085", "#7f8c8d", "#34495e", "#b03a6e", "#6e7f0e")
 PLOT, MARGIN = (900, 420), (60, 20, 230, 40)

@@ -41,6 +41,8 @@ class RecognitionNet(nn.Module):
         dropout: float = 0.05,
     ):
         super().__init__()
+        self.arguments = {"codepoints": codepoints, "stacks": stacks, "height": height, "blocks": blocks, "dropout": dropout}
+        self.widths = {"stem": stem, "channels": channels}
         inputs = (1, *stem)
         self.stem = nn.Sequential(*[conv_norm(i, o, s) for i, o, s in zip(inputs, stem, self.STRIDES)])
         projection = nn.Conv1d(stem[-1] * (height // 16), channels, 1, bias=False)
@@ -53,3 +55,8 @@ class RecognitionNet(nn.Module):
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         sequence = self.body(self.proj(self.stem(x).flatten(1, 2)))
         return self.hcp(sequence), self.hst(sequence)
+
+    def wider(self, times: float) -> "RecognitionNet":
+        """A new network of the same kind with more channels."""
+        stem = tuple(round(times * width) for width in self.widths["stem"])
+        return RecognitionNet(**self.arguments, stem=stem, channels=round(times * self.widths["channels"]))

@@ -11,7 +11,8 @@ is about 1.2 line pitches high, shows parts of the neighbouring lines, and is wh
 
 import argparse
 import random
-from functools import lru_cache
+from functools import lru_cache, partial
+from multiprocessing import get_context
 from pathlib import Path
 
 import cv2
@@ -47,6 +48,9 @@ LEGIBLE_SHARE = 0.7
 HEAD_MARK = "༄༅། །"
 SAMPLE, SAMPLE_STACKS = "བཀྲ་ཤིས་བདེ་ལེགས་ཕུན་སུམ་ཚོགས", 19
 NARROWEST_STACK, TIGHTEST_PITCH = (7.5, 14.0), 0.65
+PITCHES, SMALL_PITCHES, SMALL_WRITING = (45, 112), (26, 45), 0.2
+NOTES, NOTES_OF_HANDS, SIZE_OF_NOTES = 0.07, 0.22, (0.35, 0.6)
+SLANTED_HANDS, STEEPEST_SLANT = 0.4, 0.25
 
 
 @lru_cache(maxsize=None)
@@ -109,14 +113,23 @@ def letter_width(style: Style, size: float) -> float:
     return advance(style.font, SAMPLE) / SAMPLE_STACKS * size
 
 
+def note(rng: random.Random, canvas: Canvas, style: Style, corpus: Corpus, ends: tuple[float, float], head: float, size: float):
+    """Small writing between the lines, which is no part of the text."""
+    start = rng.uniform(*ends)
+    stop = min(ends[1], start + rng.uniform(3, 25) * size)
+    for run in fill_line(rng, Recorder(corpus.syllables(rng), style.font), style, start, stop, head, size):
+        canvas.text(style.font, run)
+
+
 def strip(rng: random.Random, style: Style, corpus: Corpus) -> tuple[Canvas, str, float, float]:
     """Three lines of which only the middle one has a band; its text, the pitch the band is measured by and the letter width.
 
     Narrow letters are drawn large enough to be told apart; then long strokes reach into the next line, as they do in writing.
     """
-    pitch = rng.uniform(45, 112)
+    small = rng.random() < SMALL_WRITING
+    pitch = rng.uniform(*(SMALL_PITCHES if small else PITCHES))
     size = font_size_for(style, pitch, rng, 1.5)
-    size *= max(1.0, rng.uniform(*NARROWEST_STACK) / letter_width(style, size))
+    size *= max(1.0, rng.uniform(*NARROWEST_STACK) * (0.75 if small else 1.0) / letter_width(style, size))
     pitch = max(pitch, TIGHTEST_PITCH * font_metrics(style.font).tall * size)
     unit = band_pitch(style.font, size, pitch)
     length, margin = rng.uniform(3.5, 13) * min(pitch, 1.5 * unit), rng.uniform(1.0, 1.6) * pitch
@@ -138,16 +151,22 @@ def strip(rng: random.Random, style: Style, corpus: Corpus) -> tuple[Canvas, str
         elif rng.random() < 0.5:
             y = head + (1.1 * unit if row > 0 else -0.6 * pitch)
             rule(canvas, rng, (0, y), (canvas.width, y), rng.randint(1, 5))
+    notes = NOTES_OF_HANDS if Path(style.font).name in CURSIVE_FONTS else NOTES
+    while rng.random() < notes:
+        note_head = head + rng.choice((rng.uniform(-0.65, -0.4), rng.uniform(0.4, 0.65))) * pitch
+        note(rng, canvas, style, corpus, (margin, end), note_head, size * rng.uniform(*SIZE_OF_NOTES))
     if rng.random() < 0.12:
         x = rng.choice((margin * rng.uniform(0, 0.6), end + margin * rng.uniform(0.4, 1)))
         rule(canvas, rng, (x, 0), (x, canvas.height), rng.randint(1, 6))
     return canvas, text, unit, letter_width(style, size)
 
 
-def bend(rng: random.Random, noise: np.random.Generator, canvas: Canvas, unit: float) -> tuple[np.ndarray, np.ndarray]:
+def bend(rng: random.Random, noise: np.random.Generator, canvas: Canvas, unit: float, cursive: bool) -> tuple[np.ndarray, np.ndarray]:
     """Slope, waves, slant and wobble that are left when a page has been straightened, the same for ink and core."""
     y, x = np.mgrid[0 : canvas.height, 0 : canvas.width].astype(np.float32)
     slope, slant = rng.gauss(0, 0.004), rng.choice((0.0, rng.gauss(0, 0.08)))
+    if cursive and rng.random() < SLANTED_HANDS:
+        slant = rng.uniform(-STEEPEST_SLANT, STEEPEST_SLANT)
     wave, length, phase = rng.uniform(0, 0.06) * unit, rng.uniform(5, 25) * unit, rng.uniform(0, 6.28)
     from_y = y + slope * (x - canvas.width / 2) + wave * np.sin(2 * np.pi * x / length + phase)
     from_x = x + slant * (y - canvas.height / 2)
@@ -187,7 +206,7 @@ def render_line(rng: random.Random, fonts: list[str], corpus: Corpus, cursive_sh
         canvas, text, unit, width = strip(rng, style, corpus)
         if len(text) < 4:
             continue
-        ink, core = bend(rng, noise, canvas, unit)
+        ink, core = bend(rng, noise, canvas, unit, Path(style.font).name in CURSIVE_FONTS)
         letter = min(0.35 * unit, 1.2 * width)
         strokes = inked(rng, noise, ink, letter)
         scan = rng.random()
@@ -219,29 +238,34 @@ def save_shard(path: Path, lines: list[tuple[np.ndarray, str, str]]):
     partial.rename(path)
 
 
+def render_shard(arguments: argparse.Namespace, fonts: list[str], corpus: Corpus, numbers: range):
+    """The lines of these numbers, each from a seed of its own."""
+    seeds = (random.Random(arguments.seed * 1_000_003 + number) for number in numbers)
+    lines = [render_line(rng, fonts, corpus, arguments.cursive) for rng in seeds]
+    save_shard(arguments.out / f"seed{arguments.seed:03d}_{numbers.start // arguments.shard:05d}.npz", lines)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--fonts", required=True, help="folder with Tibetan fonts")
     parser.add_argument("--corpus", required=True, help="plain text, one segment a line")
-    parser.add_argument("--out", required=True, help="folder for the shards")
+    parser.add_argument("--out", required=True, type=Path, help="folder for the shards")
     parser.add_argument("--lines", type=int, required=True)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--cursive", type=float, default=0.5, help="share of lines in cursive fonts")
     parser.add_argument("--held-out", action="store_true", help="use only the fonts that are never trained on")
     parser.add_argument("--shard", type=int, default=200, help="lines per shard")
+    parser.add_argument("--workers", type=int, default=1, help="processes; the lines are the same with any number")
     arguments = parser.parse_args()
     cv2.setNumThreads(1)
     fonts, corpus = font_paths(arguments.fonts, held_out=arguments.held_out), Corpus(arguments.corpus)
     assert arguments.held_out or not any(Path(font).name in HELD_OUT_FONTS for font in fonts)
-    out = Path(arguments.out)
-    out.mkdir(parents=True, exist_ok=True)
-    lines = []
-    for number in range(arguments.lines):
-        rng = random.Random(arguments.seed * 1_000_003 + number)
-        lines.append(render_line(rng, fonts, corpus, arguments.cursive))
-        if len(lines) == arguments.shard or number + 1 == arguments.lines:
-            save_shard(out / f"seed{arguments.seed:03d}_{number // arguments.shard:05d}.npz", lines)
-            lines = []
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    numbers = range(arguments.lines)
+    shards = [numbers[start : start + arguments.shard] for start in range(0, arguments.lines, arguments.shard)]
+    with get_context("fork").Pool(arguments.workers) as pool:
+        for _ in pool.imap_unordered(partial(render_shard, arguments, fonts, corpus), shards):
+            pass
 
 
 if __name__ == "__main__":

@@ -24,11 +24,10 @@ import argparse
 import copy
 import json
 import math
-import random
 import time
 from collections import defaultdict
-from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 
 import cv2
@@ -36,233 +35,57 @@ import numpy as np
 import torch
 from rapidfuzz.distance import Levenshtein
 from safetensors.torch import load_file, save_file
-from torch.nn import functional as F
 
 from averaged_weights import move_towards
 from checkpoint import load_state, replace, save_state
-from line_augmentation import augment
-from line_pieces import STRIDE, TSHEG, Cut, cuts, piece
+from learner import Learner, Teacher, ctc, distillation, forward
+from line_batches import Batches, Heads, collate, collated
+from line_pieces import TSHEG, Cut, cuts
+from line_samples import Sample, all_lines, pool_shard, real_lines
 from line_text import Symbols, as_printed, letters, stacks
-from real_line_files import HELD_OUT_EVERY, lines_by_page, split
 from recognition_net import RecognitionNet
-from render_lines import HEIGHT, prepared
-from stroke_pitch import even_strokes
 
-CHECKPOINT_EVERY = 600
 WORST_LINE = 0.3
-WIDEST_LINE = 2600
-FEWEST_FRAMES = 1.3
-FEWEST_GREY_LEVELS = 9
-
-
-@dataclass
-class Sample:
-    """Ink map [64, width], 255 = ink, its strokes evened, and what it says. Scores are listed by `group`."""
-
-    ink: np.ndarray
-    text: str
-    group: str
-    cuts: list[Cut] | None = None
-
-    def __post_init__(self):
-        self.ink = even_strokes(self.ink)
-
-    def legible(self) -> bool:
-        """Whether there are frames enough for its stacks; the strokes of other lines have run together."""
-        return self.ink.shape[1] / STRIDE > FEWEST_FRAMES * len(stacks(as_printed(self.text)))
-
-
-def pool_shard(path: Path, group: str | None = None) -> list[Sample]:
-    """Lines of one shard, grouped by font unless a group is given."""
-    with np.load(path) as shard:
-        ink, widths, texts, fonts = (shard[name] for name in ("ink", "widths", "texts", "fonts"))
-    images = np.split(ink, np.cumsum(widths)[:-1], axis=1)
-    return [Sample(image.copy(), str(text), group or str(font)) for image, text, font in zip(images, texts, fonts)]
-
-
-def real_lines(
-    folder: Path, collections: set[str] | None = None, without: frozenset[str] = frozenset()
-) -> tuple[list[Sample], list[Sample]]:
-    """Lines to train on, and those of every eighth page; of all collections but `without` unless some are named."""
-    train, held_out = [], []
-    for collection, pages in lines_by_page(folder, wanted(collections, without)).items():
-        for part, files in zip((train, held_out), split(pages, HELD_OUT_EVERY)):
-            part.extend(samples_of(files, collection))
-    return train, held_out
-
-
-def all_lines(folder: Path, collections: set[str] | None = None, without: frozenset[str] = frozenset()) -> list[Sample]:
-    """The same without a split."""
-    of_collections = lines_by_page(folder, wanted(collections, without)).items()
-    return [sample for collection, pages in of_collections for files in pages for sample in samples_of(files, collection)]
-
-
-def wanted(collections: set[str] | None, without: frozenset[str]) -> Callable[[str], bool]:
-    return lambda collection: (collections is None or collection in collections) and collection not in without
-
-
-def samples_of(files: list[Path], collection: str) -> list[Sample]:
-    return [sample for path in files if (sample := real_line(path, collection))]
-
-
-def real_line(path: Path, collection: str) -> Sample | None:
-    """One that is not too wide for a batch."""
-    grey = cv2.imread(str(path), cv2.IMREAD_GRAYSCALE)
-    ink = prepared(grey, bilevel=len(np.unique(grey)) < FEWEST_GREY_LEVELS)
-    if ink.shape[1] > WIDEST_LINE:
-        return None
-    return Sample(ink, path.with_suffix(".txt").read_text(encoding="utf8"), collection)
+DISTILLED_FROM = 0.1
 
 
 @torch.no_grad()
-def cuttable(net: RecognitionNet, samples: list[Sample], heads: tuple[Symbols, Symbols], hard: str) -> list[Sample]:
-    """The samples with their cuts, without those that the network reads so differently that their text must be another's.
+def cuts_of(sample: Sample, net: RecognitionNet, symbols: Symbols, hard: str) -> list[Cut] | None:
+    """Where the sample can be cut; none if the network reads it so differently that its text must be another's.
 
-    Lines of collections with `hard` in their names may differ twice as much, but those that do are not cut.
+    A line of a collection with `hard` in its name may differ twice as much, but if it does it is not cut.
     """
-    net.eval()
-    symbols, kept = heads[1], []
-    for sample in samples:
-        log_probs = net(torch.from_numpy(sample.ink[None, None].astype(np.float32) / 255))[1][0].log_softmax(0).T.numpy()
-        read, truth = letters(symbols.decode(log_probs.argmax(1).tolist())), letters(sample.text)
-        wrong = Levenshtein.normalized_distance(read, truth)
-        if wrong <= WORST_LINE or hard and hard in sample.group and wrong <= 2 * WORST_LINE:
-            units = [symbols.encode([unit]) for unit in stacks(as_printed(sample.text))]
-            sample.cuts = cuts(sample.ink, units, log_probs, symbols.classes[TSHEG]) if wrong <= WORST_LINE else []
-            kept.append(sample)
-    net.train()
-    return kept
+    log_probs = net(torch.from_numpy(sample.ink[None, None].astype(np.float32) / 255))[1][0].log_softmax(0).T.numpy()
+    read, truth = letters(symbols.decode(log_probs.argmax(1).tolist())), letters(sample.text)
+    wrong = Levenshtein.normalized_distance(read, truth)
+    if wrong <= WORST_LINE:
+        units = [symbols.encode([unit]) for unit in stacks(as_printed(sample.text))]
+        return cuts(sample.ink, units, log_probs, symbols.classes[TSHEG])
+    return [] if hard and hard in sample.group and wrong <= 2 * WORST_LINE else None
 
 
-class Batches:
-    """Endless batches of lines of about the same width."""
-
-    def __init__(self, pool: Path, real: list[Sample], arguments: argparse.Namespace):
-        self.folder, self.real_share, self.columns = pool, arguments.real_share, arguments.columns
-        self.joined_share = arguments.joined_share
-        self.rng, self.noise = random.Random(arguments.seed), np.random.default_rng(arguments.seed)
-        self.loaded: list[str] = []
-        self.rendered: list[Sample] = []
-        self.queue: list[list[int]] = []
-        self.order: list[int] = []
-        self.draw_from(real)
-
-    def draw_from(self, real: list[Sample]):
-        self.real = sorted(real, key=lambda sample: sample.ink.shape[1])
-        self.by_group: dict[str, list[Sample]] = defaultdict(list)
-        for sample in self.real:
-            self.by_group[sample.group].append(sample)
-        self.weights = [len(self.by_group[sample.group]) ** -0.5 for sample in self.real]
-
-    def state(self) -> dict:
-        return {"rng": self.rng.getstate(), "noise": self.noise.bit_generator.state, "loaded": list(self.loaded)} | {
-            "queue": [list(batch) for batch in self.queue],
-            "order": list(self.order),
-        }
-
-    def restore(self, state: dict):
-        for name in state["loaded"]:
-            self.load(name)
-        self.rng.setstate(state["rng"])
-        self.noise.bit_generator.state = state["noise"]
-        self.queue, self.order = state["queue"], state["order"]
-
-    def load(self, name: str):
-        self.rendered.extend(sample for sample in pool_shard(self.folder / name) if sample.legible())
-        self.loaded.append(name)
-
-    def refresh(self):
-        for path in sorted(self.folder.glob("*.npz")):
-            if path.name not in self.loaded:
-                self.load(path.name)
-
-    def split(self, samples: list[int]) -> list[list[int]]:
-        def width(number: int) -> int:
-            return self.rendered[number].ink.shape[1]
-
-        batches: list[list[int]] = [[]]
-        for number in sorted(samples, key=width):
-            if batches[-1] and (len(batches[-1]) + 1) * width(number) > self.columns:
-                batches.append([])
-            batches[-1].append(number)
-        self.rng.shuffle(batches)
-        return batches
-
-    def next(self) -> list[tuple[np.ndarray, str]]:
-        if self.real and self.rng.random() < self.real_share:
-            return [self.augmented(*self.joined(sample), 1.0) for sample in self.real_batch()]
-        while not self.queue:
-            if not self.order:
-                self.refresh()
-                self.order = list(range(len(self.rendered)))
-                self.rng.shuffle(self.order)
-            self.queue = self.split(self.order[:400])
-            self.order = self.order[400:]
-        return [self.augmented(s.ink, s.text, 0.45) for s in (self.rendered[number] for number in self.queue.pop())]
-
-    def augmented(self, ink: np.ndarray, text: str, strength: float) -> tuple[np.ndarray, str]:
-        other = self.rng.choice(self.rendered or self.real).ink
-        return augment(self.rng, self.noise, ink, other, strength), text
-
-    def real_batch(self) -> list[Sample]:
-        around = self.rng.choices(range(len(self.real)), self.weights)[0]
-        count = max(2, self.columns // self.real[around].ink.shape[1])
-        start = max(0, min(around - 2 * count, len(self.real) - 4 * count))
-        near = range(start, min(start + 4 * count, len(self.real)))
-        chosen = set(self.rng.choices(near, [self.weights[number] for number in near], k=count))
-        return [self.real[number] for number in sorted(chosen)]
-
-    def joined(self, sample: Sample) -> tuple[np.ndarray, str]:
-        """The line, or pieces of lines of its collection in one line of about the same width."""
-        if not sample.cuts or self.rng.random() >= self.joined_share:
-            return sample.ink, sample.text
-        width, parts = sample.ink.shape[1], []
-        for _ in range(6):
-            left = width - sum(part[0].shape[1] for part in parts)
-            if left < 60:
-                break
-            donor = self.rng.choice(self.by_group[sample.group]) if parts else sample
-            if donor.cuts:
-                wanted = min(left, width * self.rng.uniform(0.15, 0.6))
-                part = piece(self.rng, donor.ink, stacks(as_printed(donor.text)), donor.cuts, wanted)
-                if part and part[0].shape[1] <= left + 60:
-                    parts.append(part)
-        if not parts:
-            return sample.ink, sample.text
-        return np.concatenate([ink for ink, _ in parts], axis=1), "".join(text for _, text in parts)
-
-
-def collate(batch: list[tuple[np.ndarray, str]], heads: tuple[Symbols, Symbols]):
-    """Images, their frames, and for each head the classes and their numbers."""
-    width = max(ink.shape[1] for ink, _ in batch)
-    images = np.zeros((len(batch), 1, HEIGHT, -(-width // 8) * 8), np.float32)
-    for image, (ink, _) in zip(images, batch):
-        image[0, :, : ink.shape[1]] = ink
-    frames = torch.tensor([-(-ink.shape[1] // STRIDE) for ink, _ in batch])
-    texts = [as_printed(text) for _, text in batch]
-    targets = []
-    for head, units in zip(heads, (texts, [stacks(text) for text in texts])):
-        classes = [head.encode(list(text)) for text in units]
-        targets.append((torch.tensor(sum(classes, [])), torch.tensor([len(line) for line in classes])))
-    return torch.from_numpy(images).to(memory_format=torch.channels_last), frames, targets
-
-
-def ctc(logits: torch.Tensor, frames: torch.Tensor, target: tuple[torch.Tensor, torch.Tensor], smoothing: float) -> torch.Tensor:
-    """The CTC loss, and a little of what it would cost to name every class equally often."""
-    log_probs = logits.permute(2, 0, 1).log_softmax(-1)
-    loss = F.ctc_loss(log_probs, target[0], frames, target[1], zero_infinity=True)
-    return loss - smoothing * log_probs.mean() if smoothing else loss
+def cuttable(net: RecognitionNet, samples: list[Sample], heads: Heads, arguments: argparse.Namespace) -> list[Sample]:
+    """The samples with their cuts, without those that have another's text."""
+    read = partial(cuts_of, net=copy.deepcopy(net).cpu().eval(), symbols=heads[1], hard=arguments.hard)
+    if arguments.workers:
+        with get_context("fork").Pool(arguments.workers, torch.set_num_threads, (1,)) as pool:
+            found = pool.map(read, samples, chunksize=8)
+    else:
+        found = map(read, samples)
+    for sample, where in zip(samples, found):
+        sample.cuts = where
+    return [sample for sample in samples if sample.cuts is not None]
 
 
 @torch.no_grad()
-def error_rates(net: RecognitionNet, samples: list[Sample], heads: tuple[Symbols, Symbols]) -> dict[str, tuple[float, float]]:
+def error_rates(net: RecognitionNet, samples: list[Sample], heads: Heads) -> dict[str, tuple[float, float]]:
     """Character error rate by group, of both heads read greedily."""
     net.eval()
-    counts = defaultdict(lambda: [0, 0, 0])
+    device, counts = next(net.parameters()).device, defaultdict(lambda: [0, 0, 0])
     for sample in samples:
         images, _, _ = collate([(sample.ink.astype(np.float32) / 255, sample.text)], heads)
         truth, count = letters(sample.text), counts[sample.group]
-        for number, (head, logits) in enumerate(zip(heads, net(images))):
+        for number, (head, logits) in enumerate(zip(heads, net(images.to(device)))):
             count[number] += Levenshtein.distance(truth, letters(head.decode(logits[0].argmax(0).tolist())))
         count[2] += len(truth)
     net.train()
@@ -287,7 +110,7 @@ def widened(state: dict[str, torch.Tensor], symbols: Symbols, layer: str) -> dic
     return state | {f"{layer}.weight": torch.cat(rows), f"{layer}.bias": torch.cat(biases)}
 
 
-def load_net(charset: str, weights: str | None) -> tuple[RecognitionNet, tuple[Symbols, Symbols]]:
+def load_net(charset: str, weights: str | None) -> tuple[RecognitionNet, Heads]:
     named = json.loads(Path(charset).read_text(encoding="utf8"))
     heads = (Symbols(named["codepoints"]), Symbols(named["stacks"]))
     net = RecognitionNet(*(len(head.symbols) + 1 for head in heads))
@@ -344,15 +167,22 @@ def main():
     parser.add_argument("--fall-share", type=float, default=0.3, help="of the training, in which the rate falls to the last one")
     parser.add_argument("--warm-up", type=int, default=100, help="steps")
     parser.add_argument("--columns", type=int, default=10000, help="columns of a batch")
+    parser.add_argument("--rendered-strength", type=float, default=0.45, help="of the changes to rendered lines, up to 1")
     parser.add_argument("--real-share", type=float, default=0.25)
     parser.add_argument("--cut-at", type=int, help="step at which to cut the real lines; at once, where weights are given")
+    parser.add_argument("--cut-with", help="weights that tell at once where to cut the real lines")
     parser.add_argument("--joined-share", type=float, default=0.35, help="of the real lines")
     parser.add_argument("--hard", default="", help="part of the names of collections that are read badly so far")
     parser.add_argument("--smoothing", type=float, default=0.0, help="weight of label smoothing")
     parser.add_argument("--average", type=float, default=0.998, help="decay of the moving average of the weights in a step")
+    parser.add_argument("--teacher", type=float, default=0.0, help="train a network of so many times the width to teach this one")
+    parser.add_argument("--teacher-until", type=float, default=0.6, help="share of the training in which the teacher learns")
     parser.add_argument("--start-share", type=float, default=0.0, help="of the weights of --init in what is saved at the end")
     parser.add_argument("--resume", action="store_true", help="go on after the last checkpoint of OUT")
+    parser.add_argument("--checkpoint-every", type=int, default=600, help="steps")
     parser.add_argument("--bf16", action="store_true", help="16-bit arithmetic, for processors that have it")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    parser.add_argument("--workers", type=int, default=0, help="processes that make the batches; this one, if none")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
@@ -364,19 +194,19 @@ def main():
 
     started = time.monotonic()
     net, heads = load_net(arguments.charset, arguments.init)
-    net.to(memory_format=torch.channels_last)
+    net.to(arguments.device, memory_format=torch.channels_last)
     unseen, real, checks = frozenset(filter(None, arguments.unseen.split(","))), [], []
     if arguments.real:
-        real, checks = real_lines(arguments.real, set(arguments.collections.split(",")), without=unseen)
+        real, checks = real_lines(arguments.real, set(arguments.collections.split(",")), unseen, arguments.workers)
         checks += all_lines(arguments.real, set(unseen))
         if not real:
             parser.error(f"{arguments.real} has no lines of {arguments.collections}: name its --collections")
     elif unseen:
         parser.error("--unseen names collections of --real")
     if arguments.pages:
-        real += [sample for sample in all_lines(arguments.pages, without=unseen) if sample.legible()]
+        real += [sample for sample in all_lines(arguments.pages, None, unseen, arguments.workers) if sample.legible()]
     if arguments.check_pages:
-        of_pages = all_lines(arguments.check_pages)
+        of_pages = all_lines(arguments.check_pages, workers=arguments.workers)
         for sample in of_pages:
             sample.group = f"pages of {sample.group}"
         checks += of_pages
@@ -384,24 +214,22 @@ def main():
         name, folder = named.split("=", 1) if "=" in named else (None, named)
         for path in sorted(Path(folder).glob("*.npz")):
             checks += pool_shard(path, name)
-    cut_at = 0 if arguments.init else arguments.cut_at
+    cut_at = 0 if arguments.init or arguments.cut_with else arguments.cut_at
     if cut_at == 0:
-        real = cuttable(net, real, heads, arguments.hard) or real
+        cutter = load_net(arguments.charset, arguments.cut_with)[0] if arguments.cut_with else net
+        real = cuttable(cutter, real, heads, arguments) or real
     print("lines: real", len(real), "to check", len(checks), f"after {time.monotonic() - started:.0f} s", flush=True)
 
-    for module in net.modules():
-        if isinstance(module, torch.nn.modules.batchnorm._BatchNorm):
-            module.momentum = 0.01  # batches of real and of rendered lines differ: average over many
-    average = copy.deepcopy(net)
-    optimiser = torch.optim.AdamW(net.parameters(), lr=arguments.rate, betas=(0.9, 0.98), weight_decay=1e-2)
+    student = Learner(net, arguments.rate, arguments.average)
+    teacher = Teacher(net, arguments) if arguments.teacher else None
     batches, all_real = Batches(arguments.pool, real, arguments), real
     state_path, log_path = Path(arguments.out + ".state"), Path(arguments.out + ".jsonl")
     step, lines, before, mean = 0, 0, 0.0, None
     if arguments.resume and state_path.exists():
         state = load_state(state_path)
-        net.load_state_dict(state["net"])
-        average.load_state_dict(state["average"])
-        optimiser.load_state_dict(state["optimiser"])
+        student.restore(state["student"])
+        if teacher:
+            teacher.learner.restore(state["teacher"])
         torch.set_rng_state(state["torch"])
         real = [all_real[number] for number, _ in state["real"]]
         for sample, (_, where) in zip(real, state["real"]):
@@ -419,50 +247,55 @@ def main():
 
     start, spent = time.monotonic() - before, before
     if not step:
-        log(scores=error_rates(average, checks, heads))
+        log(scores=error_rates(student.average, checks, heads))
         start = time.monotonic()
-    net.train()
+    feed = collated(batches, heads, arguments, step)
     while True:
         spent = time.monotonic() - start
         done = step / arguments.steps if arguments.steps else spent / (60 * arguments.minutes)
         if done >= 1:
             break
         rate = learning_rate(arguments, step, done)
-        for group in optimiser.param_groups:
-            group["lr"] = rate
+        teaching_rate = learning_rate(arguments, step, done / arguments.teacher_until) if done < arguments.teacher_until else 0.0
         if step and step == cut_at:
-            real = cuttable(average, all_real, heads, arguments.hard) or all_real
+            real = cuttable(student.average, all_real, heads, arguments) or all_real
             batches.draw_from(real)
+            feed = collated(batches, heads, arguments, step)
             print("real lines:", len(real), "of which cut:", sum(bool(sample.cuts) for sample in real), flush=True)
-        batch = batches.next()
-        images, frames, targets = collate(batch, heads)
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=arguments.bf16):
-            outputs = net(images)
-        losses = [ctc(logits.float(), frames, target, arguments.smoothing) for logits, target in zip(outputs, targets)]
-        optimiser.zero_grad()
-        sum(losses).backward()
-        torch.nn.utils.clip_grad_norm_(net.parameters(), 5.0)
-        optimiser.step()
-        step, lines = step + 1, lines + len(batch)
-        move_towards(average, net, 1 - min(arguments.average, (1 + step) / (10 + step)))
-        current = np.array([loss.item() for loss in losses])
+        batch = next(feed)
+        images, frames, targets = batch
+        step, lines = step + 1, lines + len(images)
+        outputs = forward(net, images, arguments.bf16)
+        losses = [ctc(logits, frames, target, arguments.smoothing) for logits, target in zip(outputs, targets)]
+        loss, current = sum(losses), losses
+        if teacher:
+            taught, loss_of_teacher = teacher.outputs(batch, teaching_rate, step)
+            apart = [distillation(*pair, frames, target) for *pair, target in zip(outputs, taught, targets)]
+            loss = loss + min(1.0, done / DISTILLED_FROM) * sum(apart)
+            current = [*losses, apart[-1], loss_of_teacher]
+        student.learn(loss, rate, step)
+        current = torch.stack(current).detach().double()
         mean = current if mean is None else 0.98 * mean + 0.02 * current
         if step % 50 == 0:
-            log(loss=[round(float(value), 4) for value in mean], rate=float(f"{rate:.2e}"))
-        if step % CHECKPOINT_EVERY == 0:
-            save(average, arguments.out)
-            state = {"net": net.state_dict(), "average": average.state_dict(), "optimiser": optimiser.state_dict()}
+            log(loss=[round(value, 4) for value in mean.tolist()], rate=float(f"{rate:.2e}"))
+        if step % arguments.checkpoint_every == 0:
+            save(student.average, arguments.out)
+            state = {"student": student.state(), "teacher": teacher and teacher.learner.state()}
             state |= {"torch": torch.get_rng_state(), "batches": batches.state()}
             numbers = {id(sample): number for number, sample in enumerate(all_real)}
             state |= {"real": [(numbers[id(sample)], sample.cuts) for sample in real]}
             state |= {"step": step, "lines": lines, "seconds": spent, "mean": mean}
             save_state(state_path, state)
-            log(scores=error_rates(average, checks, heads))
+            log(scores=error_rates(student.average, checks, heads))
+    average = student.average
     if arguments.start_share:
         known = len(load_file(arguments.init)["hst.bias"])
-        blend(average, load_net(arguments.charset, arguments.init)[0], arguments.start_share, known)
+        blend(average, load_net(arguments.charset, arguments.init)[0].to(arguments.device), arguments.start_share, known)
     save(average, arguments.out)
-    average, _ = load_net(arguments.charset, arguments.out)
+    if teacher:
+        save(teacher.learner.average, f"{arguments.out}.teacher")
+        print(json.dumps({"teacher": error_rates(teacher.learner.average, checks, heads)}), flush=True)
+    average = load_net(arguments.charset, arguments.out)[0].to(arguments.device)
     log(scores=error_rates(average, checks, heads))
 
 

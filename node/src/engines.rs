@@ -1,5 +1,7 @@
 //! Engines of a process: the services of its configuration that read pages.
 
+use std::collections::BTreeSet;
+
 use anyhow::{Context, Result, bail};
 use parkhang_actors::engines::Engine;
 use parkhang_service::Transport;
@@ -26,23 +28,25 @@ pub fn open(loaded: &Loaded) -> Result<Vec<Engine>> {
         .collect()
 }
 
-/// Opens the service of a name that a command outside of a cluster is to read with.
+/// Opens the services of these names that a command outside of a cluster is to ask.
 ///
 /// # Errors
 ///
 /// If the configuration has no such service, or is none.
-pub fn named(name: &str, config: &ConfigArgs) -> Result<Engine> {
-    let engines = open(&Loaded::read(config)?.validated()?)?;
+pub fn named(names: &BTreeSet<String>, config: &ConfigArgs) -> Result<Vec<Engine>> {
+    let mut engines = open(&Loaded::read(config)?.validated()?)?;
     let known: Vec<String> = engines.iter().map(|engine| engine.model().name.clone()).collect();
-    let found = engines.into_iter().find(|engine| engine.model().name == name);
-    match (found, known.is_empty()) {
-        (Some(engine), _) => Ok(engine),
-        (None, true) => bail!(
-            "--engine {name}: the configuration has no service of the kind openai or google_vision, see docs/engines.md"
-        ),
-        (None, false) => bail!(
+    if let Some(name) = names.iter().find(|name| !known.contains(name)) {
+        if known.is_empty() {
+            bail!(
+                "--engine {name}: the configuration has no service of the kind openai or google_vision, see docs/engines.md"
+            );
+        }
+        bail!(
             "--engine {name}: there is no such service; there are: {}",
             known.join(", ")
-        ),
+        );
     }
+    engines.retain(|engine| names.contains(&engine.model().name));
+    Ok(engines)
 }

@@ -5,13 +5,19 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use chrono::TimeDelta;
-use parkhang_actors::source::{QueueOptions, StageQueues, WatchLimits};
+use parkhang_actors::source::{QueueOptions, WatchLimits};
 use parkhang_actors::stage::StageTable;
 use parkhang_core::domain::{QueuePurpose, StageName};
 use parkhang_queue::{DeadLetters, QueueError, QueueServer, QueueSpec, SqsOptions, SqsServer, TaskQueue};
-use tracing::warn;
 
 use crate::config::{ClusterConfig, IntakeQueue, SourceKind, Sqs};
+
+mod finder;
+
+pub use finder::QueueFinder;
+
+/// Advice where a queue is missing.
+pub const CREATE_QUEUES: &str = "`node queue create` makes those that are missing";
 
 /// Opens the server of the queues.
 ///
@@ -106,13 +112,27 @@ impl NamedQueue {
     ///
     /// When it is not there, or the server does not answer.
     pub async fn open(&self, server: &dyn QueueServer) -> Result<Arc<dyn TaskQueue>> {
-        server.open(&self.address).await.with_context(|| {
-            format!(
-                "the queue {} of {} cannot be opened; `node queue create` makes those that are missing",
-                self.address, self.purpose
-            )
-        })
+        let opened = server.open(&self.address).await;
+        opened.map_err(|error| self.not_opened(error))
     }
+
+    /// Error of a queue that cannot be opened, with what to do about it.
+    fn not_opened(&self, error: QueueError) -> anyhow::Error {
+        let Self { purpose, address } = self;
+        let advice = match error {
+            QueueError::NotFound { .. } => format!("; {CREATE_QUEUES}"),
+            _ => String::new(),
+        };
+        anyhow::Error::new(error).context(format!(
+            "the queue {address} of {purpose} cannot be opened{advice}"
+        ))
+    }
+}
+
+/// True if an error says that a queue is missing.
+pub fn is_missing(error: &anyhow::Error) -> bool {
+    let error = error.downcast_ref::<QueueError>();
+    matches!(error, Some(QueueError::NotFound { .. }))
 }
 
 /// Queues of the configuration: those of stages, if nodes take their work from queues, and those of standing jobs.
@@ -124,46 +144,6 @@ pub fn named_queues(config: &ClusterConfig) -> Vec<NamedQueue> {
     let of_stage = |stage: &StageName| NamedQueue::of_stage(&config.source.sqs, stage);
     let intakes = config.intake.queues.iter().map(NamedQueue::of_intake);
     stages.iter().map(of_stage).chain(intakes).collect()
-}
-
-/// Opens the queues of the stages.
-///
-/// # Errors
-///
-/// When one is not there, or the server does not answer.
-pub async fn open(config: &Sqs, stages: &[StageName]) -> Result<StageQueues> {
-    let server = server(config).await?;
-    let mut queues = StageQueues::new();
-    for stage in stages {
-        let queue = NamedQueue::of_stage(config, stage).open(server.as_ref()).await?;
-        queues.insert(stage.clone(), queue);
-    }
-    Ok(queues)
-}
-
-/// Opens the queues of those stages that have one, and says in the log which have none.
-///
-/// # Errors
-///
-/// When the server does not answer.
-pub async fn open_existing(config: &Sqs, stages: &[StageName]) -> Result<StageQueues> {
-    let server = server(config).await?;
-    let mut queues = StageQueues::new();
-    for stage in stages {
-        match NamedQueue::of_stage(config, stage).open(server.as_ref()).await {
-            Ok(queue) => drop(queues.insert(stage.clone(), queue)),
-            Err(error) if is_missing(&error) => warn!("{error:#}"),
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(queues)
-}
-
-fn is_missing(error: &anyhow::Error) -> bool {
-    matches!(
-        error.downcast_ref::<QueueError>(),
-        Some(QueueError::NotFound { .. })
-    )
 }
 
 /// Times of the configuration.

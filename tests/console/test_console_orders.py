@@ -62,6 +62,9 @@ def test_queues_of_stages_and_of_standing_jobs_are_in_one_table(visitor):
         look = {"looked_at": "2026-01-01T00:00:00Z", "in_flight": 2, "delayed": 0, "alarms": []}
         body = answer.json() | {"queues": [
             look | {"purpose": "stage", "serves": "ocr", "queue": "ocr-ocr.fifo", "visible": 7, "dead_letters": 0, "oldest": None},
+            look | {"purpose": "stage", "serves": "clean", "queue": "ocr-clean.fifo", "visible": 0, "in_flight": 0,
+                    "dead_letters": None, "oldest": None, "alarms": ["missing"]},
+            look | {"purpose": "stage", "serves": "embed", "queue": "ocr-embed.fifo", "visible": 0, "in_flight": 0, "dead_letters": 0, "oldest": None},
             look | {"purpose": "standing_job", "serves": JOB, "queue": "bec_press_tasks", "visible": 9, "dead_letters": 1, "oldest": None},
         ]}
         route.fulfill(response=answer, json=body)
@@ -69,10 +72,12 @@ def test_queues_of_stages_and_of_standing_jobs_are_in_one_table(visitor):
     someone.context.route("**/api/v1/cluster", with_queues)
     page = someone.sign_in()
     rows = page.locator("h2:text-is('Queues') ~ * tbody").first.locator("tr")
-    expect(rows).to_have_count(2)
-    expect(rows.nth(0).locator("td")).to_contain_text(["ocr-ocr.fifo", "stage ocr", "7", "2", "0", "", "0", ""])
-    expect(rows.nth(1).locator("td")).to_contain_text(["bec_press_tasks", f"job {JOB}", "9", "2", "0", "", "1", ""])
-    rows.nth(1).get_by_role("link", name=f"job {JOB}").click()
+    expect(rows).to_have_count(3)
+    expect(rows.nth(0).locator("td")).to_contain_text(["ocr-ocr.fifo", "", "stage ocr", "7", "2", "0", "", "0", ""])
+    expect(rows.nth(1).locator("td")).to_contain_text(["ocr-clean.fifo", "missing", "stage clean", "0", "0", "0", "", "", ""])
+    expect(rows.nth(2).locator("td")).to_contain_text(["bec_press_tasks", "", f"job {JOB}", "9", "2", "0", "", "1", ""])
+    expect(page.get_by_text("Empty, and of no open job: ocr-embed.fifo.")).to_be_visible()
+    rows.nth(2).get_by_role("link", name=f"job {JOB}").click()
     expect(page.get_by_role("heading", name=JOB)).to_be_visible()
     someone.context.unroute("**/api/v1/cluster")
 

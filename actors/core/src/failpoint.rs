@@ -96,6 +96,8 @@ failpoints! {
     TableWritten = "publish.table_written",
     /// One part of several is deleted.
     PartDeleted = "publish.part_deleted",
+    /// The index of a volume is written; the stage goes on.
+    IndexWritten = "index.written",
     /// The stage is over; nobody knows.
     StageEnded = "stage.ended",
     /// The orchestrator has recorded a report; the pool still holds the slot.

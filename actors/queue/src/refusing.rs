@@ -18,6 +18,7 @@ pub enum Refused {
     Receives,
     Extensions,
     Deletions,
+    Counts,
 }
 
 /// Queue in front of another one.
@@ -27,7 +28,8 @@ pub struct RefusingQueue {
     receives: AtomicUsize,
     extensions: AtomicUsize,
     deletions: AtomicUsize,
-    made: [AtomicUsize; 3],
+    counts: AtomicUsize,
+    made: [AtomicUsize; 4],
 }
 
 impl RefusingQueue {
@@ -38,6 +40,7 @@ impl RefusingQueue {
             receives: AtomicUsize::new(0),
             extensions: AtomicUsize::new(0),
             deletions: AtomicUsize::new(0),
+            counts: AtomicUsize::new(0),
             made: Default::default(),
         }
     }
@@ -57,6 +60,7 @@ impl RefusingQueue {
             Refused::Receives => &self.receives,
             Refused::Extensions => &self.extensions,
             Refused::Deletions => &self.deletions,
+            Refused::Counts => &self.counts,
         }
     }
 
@@ -116,6 +120,7 @@ impl TaskQueue for RefusingQueue {
     }
 
     async fn counts(&self) -> Result<Counts, QueueError> {
+        self.admit(Refused::Counts)?;
         self.inner.counts().await
     }
 

@@ -119,7 +119,7 @@ fn ask(snapshot: &Snapshot, query: &str, is_fuzzy: bool, offset: usize) -> usize
         offset,
         limit: 10,
     };
-    search(&[snapshot], &request).unwrap().total
+    search(&[snapshot], &request, &|| false).unwrap().total
 }
 
 /// Merges what there is to merge, and returns the time since.

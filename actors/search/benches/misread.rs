@@ -55,7 +55,7 @@ fn rank(snapshot: &Snapshot, query: &str, is_fuzzy: bool, page: &str) -> Option<
         offset: 0,
         limit: 10,
     };
-    search(&[snapshot], &request)
+    search(&[snapshot], &request, &|| false)
         .unwrap()
         .hits
         .iter()

@@ -12,7 +12,7 @@ use tantivy::Index;
 use crate::bundle::{self, FORMAT};
 use crate::compaction::{self, PartSize};
 use crate::error::SearchError;
-use crate::list::{Part, PartList, Version};
+use crate::list::{Part, PartList, Refused, Version};
 use crate::part::{self, Source};
 use crate::snapshot::Snapshot;
 use crate::vectors::{ModelHash, Vectors};
@@ -179,6 +179,21 @@ impl IndexWriter {
         self.list.volumes()
     }
 
+    /// Volumes that cannot be indexed in these versions, with the reasons.
+    pub fn refused(&self) -> &BTreeMap<String, Refused> {
+        &self.list.refused
+    }
+
+    /// Notes volumes that cannot be indexed, so that nobody tries these versions again.
+    ///
+    /// # Errors
+    ///
+    /// If the folder cannot be written.
+    pub fn refuse(&mut self, volumes: BTreeMap<String, Refused>) -> Result<(), SearchError> {
+        self.list.refused.extend(volumes);
+        self.write_list()
+    }
+
     /// Puts volumes into the index, in place of earlier versions of them, and takes others out, in one step for whoever searches.
     ///
     /// # Errors
@@ -187,6 +202,7 @@ impl IndexWriter {
     pub fn update(&mut self, added: Vec<AddedVolume>, removed: &[String]) -> Result<(), SearchError> {
         let gone = removed.iter().chain(added.iter().map(|volume| &volume.volume));
         for volume in gone {
+            self.list.refused.remove(volume);
             for part in &mut self.list.parts {
                 if let Some((_, documents)) = part.volumes.remove(volume) {
                     part.replaced.insert(volume.clone(), documents);

@@ -137,7 +137,7 @@ mod tests {
             is_fuzzy: false,
             transliterate: |_| None,
         };
-        let node = plan(&parse(query), freedom, &Nobody).unwrap();
+        let node = plan(&parse(query), freedom, &Nobody).node.unwrap();
         let shown = highlights(&lines, &node.patterns());
         let show = |line: &HitLine| {
             let mut text = line.text.clone();

@@ -23,7 +23,7 @@ mod volume;
 pub use error::SearchError;
 pub use folder::{AddedVolume, IndexFolder, IndexWriter};
 pub use highlight::HitLine;
-pub use list::Version;
+pub use list::{Refused, Version};
 pub use query::{Clause, Filter, FilterField, Freedom, Occur, Query, TextField, parse};
 pub use search::{Found, Hit, QueryVectors, Request, search};
 pub use snapshot::Snapshot;

@@ -12,6 +12,13 @@ use crate::vectors::ModelHash;
 /// Version of a volume's index: whatever its owner tells versions apart by.
 pub type Version = String;
 
+/// Volume that cannot be indexed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refused {
+    pub version: Version,
+    pub reason: String,
+}
+
 /// List of the parts.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct PartList {
@@ -19,6 +26,9 @@ pub(crate) struct PartList {
     /// Number of the next part.
     pub next: u64,
     pub parts: Vec<Part>,
+    /// Volumes that cannot be indexed.
+    #[serde(default)]
+    pub refused: BTreeMap<String, Refused>,
 }
 
 /// Part in the list.
@@ -65,6 +75,7 @@ impl PartList {
             format: FORMAT,
             next: 1,
             parts: Vec::new(),
+            refused: BTreeMap::new(),
         }
     }
 }

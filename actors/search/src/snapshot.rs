@@ -9,7 +9,7 @@ use tantivy::{DocAddress, Searcher, Term};
 
 use crate::error::SearchError;
 use crate::fuzzy;
-use crate::list::{PartList, Version};
+use crate::list::{PartList, Refused, Version};
 use crate::part::{self, Source};
 use crate::query::Dictionary;
 use crate::vectors::Vectors;
@@ -69,6 +69,11 @@ impl Snapshot {
         self.list.volumes()
     }
 
+    /// Volumes that cannot be indexed in these versions, with the reasons.
+    pub fn refused(&self) -> &BTreeMap<String, Refused> {
+        &self.list.refused
+    }
+
     /// True if there are chunks whose vectors a model has made.
     pub fn has_vectors_of(&self, model: &str) -> bool {
         let mut vectors = self.parts.iter().filter_map(|part| part.vectors.as_ref());
@@ -85,6 +90,8 @@ impl Snapshot {
 pub(crate) struct Dictionaries<'s> {
     pub parts: Vec<&'s OpenPart>,
     pub fields: &'s Fields,
+    /// True once nobody waits; then nothing more is looked up.
+    pub cancelled: &'s dyn Fn() -> bool,
 }
 
 impl Dictionary for Dictionaries<'_> {
@@ -103,6 +110,9 @@ impl Dictionary for Dictionaries<'_> {
         let mut found: BTreeMap<String, (u32, u64)> = BTreeMap::new();
         for part in &self.parts {
             for segment in part.searcher.segment_readers() {
+                if (self.cancelled)() {
+                    return Vec::new();
+                }
                 // A dictionary that cannot be read has no neighbours to offer; the search itself reports the fault.
                 let Ok(index) = segment.inverted_index(self.fields.text) else {
                     continue;

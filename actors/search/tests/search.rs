@@ -16,12 +16,7 @@ fn volume(name: &str, version: &str, pages: &[&[&str]]) -> AddedVolume {
     let page = |(number, lines): (u32, &&[&str])| PageText {
         number,
         name: format!("{name}-{number}"),
-        language: if lines.iter().any(|line| line.contains('་')) {
-            "bo"
-        } else {
-            "en"
-        }
-        .to_owned(),
+        language: ["en", "bo"][usize::from(lines.concat().contains('་'))].to_owned(),
         headings: lines
             .iter()
             .filter(|line| line.starts_with('#'))
@@ -65,7 +60,7 @@ fn pages(found: &Found) -> Vec<String> {
 }
 
 fn find(snapshot: &Snapshot, query: &str) -> Vec<String> {
-    pages(&search(&[snapshot], &request(query, FUZZY)).unwrap())
+    pages(&search(&[snapshot], &request(query, FUZZY), &|| false).unwrap())
 }
 
 fn find_literally(snapshot: &Snapshot, query: &str) -> Vec<String> {
@@ -73,7 +68,7 @@ fn find_literally(snapshot: &Snapshot, query: &str) -> Vec<String> {
         is_fuzzy: false,
         ..FUZZY
     };
-    pages(&search(&[snapshot], &request(query, literal)).unwrap())
+    pages(&search(&[snapshot], &request(query, literal), &|| false).unwrap())
 }
 
 #[test]
@@ -134,7 +129,7 @@ fn wylie_is_read_as_tibetan() {
         transliterate: |text| (text == "byang chub").then(|| "བྱང་ཆུབ".to_owned()),
         ..FUZZY
     };
-    let hits = search(&[&found], &request("byang chub", wylie)).unwrap();
+    let hits = search(&[&found], &request("byang chub", wylie), &|| false).unwrap();
     assert_eq!(pages(&hits), ["W1-I1-1"]);
     assert_eq!(hits.hits[0].lines[0].marks.len(), 1);
     assert_eq!(find(&found, "man"), ["W1-I1-2"]);
@@ -186,7 +181,7 @@ fn by_meaning(
         vectors: Some(vectors),
         ..request(query, FUZZY)
     };
-    search(&[snapshot], &request).unwrap()
+    search(&[snapshot], &request, &|| false).unwrap()
 }
 
 #[test]
@@ -267,6 +262,7 @@ fn an_answer_goes_on_where_the_last_one_ended_over_several_jobs() {
             limit: 20,
             ..request("rent", FUZZY)
         },
+        &|| false,
     )
     .unwrap();
     assert_eq!((all.total, all.hits.len()), (13, 13));
@@ -278,6 +274,7 @@ fn an_answer_goes_on_where_the_last_one_ended_over_several_jobs() {
                 limit: 5,
                 ..request("rent", FUZZY)
             },
+            &|| false,
         )
         .unwrap()
         .hits
@@ -322,6 +319,7 @@ fn what_is_open_does_not_change_and_what_is_merged_does_not_move() {
             limit: 100,
             ..request("all", FUZZY)
         },
+        &|| false,
     )
     .unwrap();
     assert_eq!(all.total, 19);
@@ -403,9 +401,31 @@ fn the_one_volume_that_is_searched_is_no_alternative() {
     ];
     let found = index(folder.path(), volumes);
     let mut request = request("rent volume:W2-I1", FUZZY);
-    assert_eq!(search(&[&found], &request).unwrap().total, 1);
+    assert_eq!(search(&[&found], &request, &|| false).unwrap().total, 1);
     request.query.volume = Some("W1-I1".to_owned());
-    assert_eq!(search(&[&found], &request).unwrap().total, 0);
+    assert_eq!(search(&[&found], &request, &|| false).unwrap().total, 0);
+}
+
+#[test]
+fn a_search_that_nobody_waits_for_ends_at_its_next_look() {
+    let folder = tempfile::tempdir().unwrap();
+    let found = index(
+        folder.path(),
+        vec![volume("W1-I1", "1", &[&["rent of the lease"][..]; 20])],
+    );
+    let request = request("rent lease", FUZZY);
+    let ends_after = |most: usize| {
+        let looks = std::cell::Cell::new(0);
+        let ended = search(&[&found], &request, &|| looks.replace(looks.get() + 1) >= most);
+        (matches!(ended, Err(SearchError::Cancelled)), looks.get())
+    };
+    let (is_cancelled, all) = ends_after(usize::MAX);
+    assert!(!is_cancelled && all > 10, "{all}");
+    for most in 0..all {
+        let (is_cancelled, looks) = ends_after(most);
+        // One in a dictionary ends the look-up of each term first.
+        assert!(is_cancelled && looks <= most + 3, "{most} {looks}");
+    }
 }
 
 /// Change of an index.
@@ -466,7 +486,7 @@ proptest! {
                 .flat_map(|(name, words)| words.iter().zip(1..).filter(|(other, _)| **other == word).map(move |(_, page)| format!("{name}-{page}")))
                 .collect();
             let literal = Freedom { is_fuzzy: false, ..FUZZY };
-            let found = search(&[&snapshot], &Request { limit: 100, ..request(&format!("word{word}"), literal) }).unwrap();
+            let found = search(&[&snapshot], &Request { limit: 100, ..request(&format!("word{word}"), literal) }, &|| false).unwrap();
             let mut found_pages = pages(&found);
             expected.sort();
             found_pages.sort();

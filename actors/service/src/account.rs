@@ -2,6 +2,7 @@
 //! developers.google.com/identity/protocols/oauth2/service-account has it.
 
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{RSA_PKCS1_SHA256, RsaKeyPair};
@@ -44,7 +45,17 @@ pub(crate) struct AccessTokens {
     key: Key,
     transport: Transport,
     bounds: Bounds,
-    issued: Mutex<Option<Issued>>,
+    grant: Mutex<Grant>,
+    /// Number of times that the place of tokens was asked.
+    asked: AtomicU64,
+}
+
+/// Outcome of the last time that a token was asked for.
+#[derive(Default)]
+struct Grant {
+    issued: Option<Issued>,
+    /// Reason for which there was none.
+    error: Option<ServiceError>,
 }
 
 struct Issued {
@@ -125,29 +136,39 @@ impl AccessTokens {
             key: Key::read(key)?,
             transport,
             bounds,
-            issued: Mutex::default(),
+            grant: Mutex::default(),
+            asked: AtomicU64::new(0),
         })
     }
 
-    /// Header with a token that is good at this time. One is asked for at once, however many requests wait for it.
+    /// Header with a token that is good at this time. One is asked for at once, however many requests wait for it, and all of them get the
+    /// same answer.
     ///
     /// # Errors
     ///
     /// [`ServiceError`] if there is none: 401 if the account gets none, whatever the reason.
     pub(crate) async fn header(&self, now: DateTime<Utc>) -> Result<HeaderValue, ServiceError> {
-        let mut issued = self.issued.lock().await;
-        if let Some(issued) = issued.as_ref().filter(|issued| now + EARLY < issued.until) {
+        let asked = self.asked.load(Ordering::Relaxed);
+        let mut grant = self.grant.lock().await;
+        if let Some(issued) = grant.issued.as_ref().filter(|issued| now + EARLY < issued.until) {
             return Ok(issued.header.clone());
         }
-        let fresh = self.ask(now).await.map_err(refused)?;
+        let was_asked_meanwhile = self.asked.load(Ordering::Relaxed) > asked;
+        if let Some(error) = grant.error.as_ref().filter(|_| was_asked_meanwhile) {
+            return Err(error.clone());
+        }
+        let fresh = self.ask(now).await.map_err(refused);
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        grant.error = fresh.as_ref().err().cloned();
+        let fresh = fresh?;
         let header = fresh.header.clone();
-        *issued = Some(fresh);
+        grant.issued = Some(fresh);
         Ok(header)
     }
 
     /// Drops the token: it was refused.
     pub(crate) async fn forget(&self) {
-        *self.issued.lock().await = None;
+        self.grant.lock().await.issued = None;
     }
 
     async fn ask(&self, now: DateTime<Utc>) -> Result<Issued, ServiceError> {
@@ -278,6 +299,27 @@ mod tests {
         });
         assert_eq!(read(claims), expected);
         assert!(!format!("{tokens:?}").contains("ya29"));
+    }
+
+    /// Rows: 84.
+    #[tokio::test]
+    async fn a_place_of_tokens_that_gives_none_is_asked_once_by_all_who_wait() {
+        let google = Answering::with(503, &[], "{}").await;
+        let (key, _) = account(&google.url);
+        let tokens = tokens(&key);
+        let waiting = futures::future::join_all((0..20).map(|_| tokens.header(at(0)))).await;
+        assert!(
+            waiting
+                .iter()
+                .all(|header| header == &waiting[0] && header.is_err())
+        );
+        assert_eq!(google.seen.lock().unwrap().len(), 1);
+        tokens.header(at(0)).await.unwrap_err();
+        assert_eq!(
+            google.seen.lock().unwrap().len(),
+            2,
+            "whoever comes later asks again"
+        );
     }
 
     /// Rows: 84.

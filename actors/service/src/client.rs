@@ -22,12 +22,18 @@ const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_');
 /// Service that takes jobs, as its callers know it.
 #[async_trait]
 pub trait JobService: Send + Sync + fmt::Debug {
-    /// Submits a job and returns its id, without waiting for the work. Submits with the same `key` are one.
+    /// Submits a job and returns its id, without waiting for the work. Submits with the same `key` are one, where the service
+    /// [knows keys](Self::knows_keys).
     ///
     /// # Errors
     ///
     /// [`ServiceError`] if the service did not take the job, or did not say so.
     async fn submit(&self, key: &str, body: String) -> Result<String, ServiceError>;
+
+    /// Returns whether the service takes submits with the same key for one. Who may have submitted to another must find the job first.
+    fn knows_keys(&self) -> bool {
+        true
+    }
 
     /// Asks how a job stands, and for its result if it is completed.
     ///

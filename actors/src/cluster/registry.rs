@@ -72,6 +72,7 @@ impl NodeRegistry {
                 NodePhase::Leaving => NodeState::Left,
             },
             workers: workers.collect(),
+            engines: about.engines,
         };
         if shown != Some((node.state, node.workers.len())) {
             self.news.notify_one();
@@ -165,6 +166,7 @@ mod tests {
                 started_at: Some(1_700_000_000_000_000),
                 health: None,
                 resident: Some(1 << 30),
+                engines: Vec::new(),
                 pools: vec![PoolAbout {
                     worker: worker("cpu-1.0badcafe/reduce/2"),
                     stage: stage("reduce"),

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use chrono::Utc;
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SpawnErr, SupervisionEvent};
 use ractor_cluster::RactorMessage;
 use tokio::sync::watch;
@@ -17,6 +18,7 @@ use super::endpoint::{
 use super::endpoint_discovery::{EndpointDiscovery, EndpointDiscoveryArguments, EndpointEvent};
 use super::name::NodeName;
 use super::stage_endpoint::{LatestEpoch, StageEndpoint};
+use crate::engines::Engine;
 use crate::stage::ExpenseRecorder;
 use crate::supervisor::{ControlPlane, IdempotentExecutor, NodeControl, PoolHandle};
 use crate::telemetry::{HeartbeatAnswered, HeartbeatUnanswered, resident_bytes};
@@ -45,6 +47,8 @@ pub struct UplinkConfig {
     pub scope: String,
     /// Description of the node, without its pools and actors.
     pub about: NodeAbout,
+    /// Services that the node asks while its stages wait, which the description is to tell of.
+    pub engines: Vec<Engine>,
     /// Time between two descriptions sent to the leader.
     pub heartbeat: Duration,
     /// Time limit for the answer to a call that waits for nothing.
@@ -58,6 +62,7 @@ impl UplinkConfig {
             node,
             scope: scope.to_owned(),
             about: NodeAbout::default(),
+            engines: Vec::new(),
             heartbeat: Duration::from_secs(5),
             call_timeout: Duration::from_secs(2),
         }
@@ -444,12 +449,14 @@ impl UplinkState {
             in_use: count(pool.in_use()),
             models: pool.info.models.clone(),
         };
+        let engines = config.engines.iter().map(|engine| engine.record(Utc::now()));
         let mut notice = Notice {
             peer: introduction(&config.node),
             phase: self.phase,
             about: NodeAbout {
                 pools: self.endpoints.values().map(describe_pool).collect(),
                 resident: resident_bytes(),
+                engines: engines.collect(),
                 ..config.about.clone()
             },
         };

@@ -1,10 +1,11 @@
 //! Language models that see a page, and models that embed texts.
 
 use bytes::Bytes;
-use parkhang_answers::chat::{ChatAnswer, Sampling, page_body, text_body, tokens};
+use parkhang_answers::chat::{ChatAnswer, ChatError, Sampling, doctags_body, page_body, text_body, tokens};
 use parkhang_answers::clean::INSTRUCTION;
 use parkhang_answers::embeddings::{embeddings, embeddings_body};
 use parkhang_core::domain::Usage;
+use parkhang_documents::{Block, Page, blocks_of_doctags};
 use parkhang_service::ChatClient;
 use serde_json::Value;
 
@@ -23,19 +24,49 @@ pub(super) struct ChatEngine {
 }
 
 impl ChatEngine {
+    /// Asks for the text of a page.
     pub(super) async fn read(&self, png: &Bytes, usage: &mut Usage) -> Result<Value, Failure> {
+        let most = self.reading.most_repetition;
+        let check = |answer: &Value| ChatAnswer::of(answer)?.checked(most).map(drop);
+        self.read_as(page_body, check, png, usage).await
+    }
+
+    /// Asks for a page in DocTags.
+    pub(super) async fn convert(&self, png: &Bytes, usage: &mut Usage) -> Result<Value, Failure> {
+        let check = |answer: &Value| self.blocks(answer, &Page::default()).map(drop);
+        self.read_as(doctags_body, check, png, usage).await
+    }
+
+    /// The blocks of an answer in DocTags.
+    pub(super) fn blocks(&self, answer: &Value, page: &Page<'_>) -> Result<Vec<Block>, ChatError> {
+        let text = ChatAnswer::of(answer)?
+            .checked(self.reading.most_repetition)?
+            .text;
+        blocks_of_doctags(&text, page).map_err(|error| ChatError::Malformed {
+            reason: format!("the answer is no page in DocTags: {error}"),
+            text,
+        })
+    }
+
+    /// Asks about a page until an answer passes the check, at a higher temperature where another answer may.
+    async fn read_as(
+        &self,
+        body: impl Fn(&str, &str, &[u8], Sampling) -> Value,
+        check: impl Fn(&Value) -> Result<(), ChatError>,
+        png: &Bytes,
+        usage: &mut Usage,
+    ) -> Result<Value, Failure> {
         let ChatReading {
             model,
             prompt,
             sampling,
-            most_repetition,
             ..
         } = &self.reading;
         let warmer = WARMER.into_iter().filter(|warmer| *warmer > sampling.temperature);
         let mut temperatures = std::iter::once(sampling.temperature).chain(warmer).peekable();
         loop {
             let temperature = temperatures.next().unwrap_or(sampling.temperature);
-            let body = page_body(
+            let body = body(
                 model,
                 prompt,
                 png,
@@ -45,8 +76,8 @@ impl ChatEngine {
                 },
             );
             let answer = self.ask(&body, usage).await?;
-            match ChatAnswer::of(&answer).and_then(|read| read.checked(*most_repetition)) {
-                Ok(_) => return Ok(answer),
+            match check(&answer) {
+                Ok(()) => return Ok(answer),
                 Err(error) if error.may_differ() && temperatures.peek().is_some() => {}
                 Err(error) => return Err(Failure::Answer(error, Box::new(answer))),
             }

@@ -1,5 +1,5 @@
 //! Engines: services of others that read a page while a request waits, Google Vision and language models that see; and such as correct
-//! or embed texts.
+//! or embed texts, or tell the blocks of a page.
 //!
 //! An engine takes the picture of a page and gives the answer of its service, tried again where that may help: after a wait where the
 //! service is busy, at a higher temperature where a language model repeats itself, alone where a page failed among others. A call holds no
@@ -7,6 +7,8 @@
 
 mod chat;
 mod error;
+mod lately;
+mod operations;
 mod pace;
 mod page;
 mod picture;
@@ -21,10 +23,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use chrono::{DateTime, Utc};
+use image::GrayImage;
 use parkhang_answers::chat::{Sampling, served_models, server_version};
 use parkhang_answers::picture_size::PictureBounds;
 use parkhang_answers::vision::Feature;
-use parkhang_core::domain::{Prices, Usage};
+use parkhang_core::domain::{EngineRecord, Prices, Usage};
+use parkhang_documents::{Block, Page};
 use parkhang_service::{Bounds, ChatClient, Credential, InvalidService, Transport, VisionClient};
 use parkhang_store::artifact::{Digest, ModelRef, ServiceRef};
 use serde_json::{Value, json};
@@ -32,10 +37,12 @@ use tokio::sync::OnceCell;
 use tracing::warn;
 
 use self::chat::ChatEngine;
+use self::error::Failure;
 use self::pace::Pace;
 use self::vision::VisionEngine;
 
 pub use error::EngineError;
+pub use operations::{PagesToRead, VisionOperations, asked_about, request_about};
 pub use page::{EngineLine, EngineWord, PageText};
 
 /// Settings of an engine.
@@ -86,7 +93,7 @@ pub struct ChatReading {
 
 impl Reading {
     /// Digest of all that decides about readings; not of the place, as a server may move.
-    fn digest(&self) -> Digest {
+    pub fn digest(&self) -> Digest {
         let decisive = match self {
             Self::Vision(VisionReading { feature, .. }) => {
                 json!(["google_vision", feature.model, feature.languages])
@@ -172,6 +179,14 @@ impl Engine {
         &self.0.model
     }
 
+    /// Describes how the service is doing, as far as this node has found out.
+    pub fn record(&self, now: DateTime<Utc>) -> EngineRecord {
+        match &self.0.protocol {
+            Protocol::Vision(engine) => engine.pace.record(now),
+            Protocol::Chat(engine) => engine.pace.record(now),
+        }
+    }
+
     pub fn prices(&self) -> &Prices {
         &self.0.prices
     }
@@ -236,6 +251,17 @@ impl Engine {
         match &self.0.protocol {
             Protocol::Vision(_) => None,
             Protocol::Chat(chat) => Some(Embedder {
+                engine: self.clone(),
+                chat: chat.clone(),
+            }),
+        }
+    }
+
+    /// The engine as one that tells the blocks of pages; `None` for a service that reads text alone.
+    pub fn converter(&self) -> Option<Converter> {
+        match &self.0.protocol {
+            Protocol::Vision(_) => None,
+            Protocol::Chat(chat) => Some(Converter {
                 engine: self.clone(),
                 chat: chat.clone(),
             }),
@@ -326,5 +352,54 @@ impl Embedder {
     pub async fn embed(&self, texts: &[&str], usage: &mut Usage) -> Result<Vec<Vec<f32>>, EngineError> {
         let vectors = self.chat.embed(texts, usage).await;
         vectors.map_err(|failure| failure.of(self.engine.model().name.clone()))
+    }
+}
+
+/// Engine that tells the blocks of pages, in DocTags.
+#[derive(Debug, Clone)]
+pub struct Converter {
+    engine: Engine,
+    chat: Arc<ChatEngine>,
+}
+
+impl Converter {
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Name of the model at its server.
+    pub fn model(&self) -> &str {
+        &self.chat.reading.model
+    }
+
+    /// The picture that is sent of a page. Computes.
+    ///
+    /// # Errors
+    ///
+    /// With the reason for which there is none.
+    pub fn picture(&self, page: GrayImage) -> Result<Bytes, String> {
+        picture::png_of(page, self.chat.reading.picture)
+    }
+
+    /// Asks for the blocks of a picture, and waits for the answer; `usage` grows by what the service counts, also for answers that have none.
+    ///
+    /// # Errors
+    ///
+    /// [`EngineError`] if there is none.
+    pub async fn convert(&self, picture: &Bytes, usage: &mut Usage) -> Result<Value, EngineError> {
+        let answer = self.chat.convert(picture, usage).await;
+        answer.map_err(|failure| failure.of(self.engine.model().name.clone()))
+    }
+
+    /// The blocks of an answer, on the page whose picture was sent upright.
+    ///
+    /// # Errors
+    ///
+    /// [`EngineError`] if it has none.
+    pub fn blocks(&self, answer: &Value, page: &Page<'_>) -> Result<Vec<Block>, EngineError> {
+        let blocks = self.chat.blocks(answer, page);
+        blocks.map_err(|error| {
+            Failure::Answer(error, Box::new(answer.clone())).of(self.engine.model().name.clone())
+        })
     }
 }

@@ -1,14 +1,18 @@
 //! Pace of the requests to one service: so many at once, none while it is left alone, and one alone while it is in doubt.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use parkhang_core::domain::FailureKind;
+use chrono::{DateTime, Utc};
+use parkhang_core::domain::{EngineRecord, FailureKind, ServiceRecord};
 use parkhang_core::policy::breaker::Breaker;
 use parkhang_service::ServiceError;
-use tokio::sync::{Mutex, MutexGuard, Semaphore, SemaphorePermit};
-use tokio::time::sleep;
+use tokio::sync::{MutexGuard, Semaphore, SemaphorePermit};
+use tokio::time::{Instant, sleep};
 
 use super::error::Failure;
+use super::lately::Lately;
 use crate::services::ServiceHealth;
 
 /// Tries of a request, with the first one.
@@ -20,9 +24,28 @@ const LONGEST: Duration = Duration::from_secs(30);
 pub(super) struct Pace {
     permits: Semaphore,
     /// Held by the one request that is sent while the service is in doubt.
-    probe: Mutex<()>,
+    probe: tokio::sync::Mutex<()>,
     health: ServiceHealth,
     backoff: Duration,
+    /// Requests whose answers are awaited.
+    under_way: AtomicU64,
+    answered: Mutex<Lately>,
+}
+
+/// Request under way.
+struct UnderWay<'a>(&'a AtomicU64);
+
+impl<'a> UnderWay<'a> {
+    fn begin(number: &'a AtomicU64) -> Self {
+        number.fetch_add(1, Ordering::Relaxed);
+        Self(number)
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// Right to send a request.
@@ -36,9 +59,39 @@ impl Pace {
     pub(super) fn new(service: &str, in_flight: usize, backoff: Duration) -> Self {
         Self {
             permits: Semaphore::new(in_flight.clamp(1, Semaphore::MAX_PERMITS)),
-            probe: Mutex::const_new(()),
+            probe: tokio::sync::Mutex::const_new(()),
             health: ServiceHealth::with_breaker(service, None, Breaker::new(backoff)),
             backoff,
+            under_way: AtomicU64::new(0),
+            answered: Mutex::default(),
+        }
+    }
+
+    fn answered(&self) -> std::sync::MutexGuard<'_, Lately> {
+        // Counts cannot be left half changed.
+        self.answered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Describes how the service is doing.
+    pub(super) fn record(&self, now: DateTime<Utc>) -> EngineRecord {
+        let ServiceRecord {
+            name,
+            failures,
+            paused_until,
+            error,
+            submits,
+            errors,
+            ..
+        } = self.health.record(now);
+        EngineRecord {
+            service: name,
+            in_flight: self.under_way.load(Ordering::Relaxed),
+            answers_lately: self.answered().number(Instant::now()),
+            answers: submits,
+            errors,
+            failures,
+            paused_until,
+            error,
         }
     }
 
@@ -81,9 +134,12 @@ impl Pace {
         loop {
             let answer = {
                 let _turn = self.turn().await?;
+                let under_way = UnderWay::begin(&self.under_way);
                 let answer = request().await;
+                drop(under_way);
                 match &answer {
                     Ok(_) => {
+                        self.answered().count(Instant::now());
                         self.health.count_submit();
                         self.health.succeeded();
                     }
@@ -136,7 +192,6 @@ mod tests {
     use std::cell::Cell;
 
     use futures::future::join_all;
-    use tokio::time::Instant;
 
     use super::*;
 
@@ -175,6 +230,38 @@ mod tests {
             "{left_alone:?}"
         );
         assert!(started.elapsed().is_zero(), "it is not even asked");
+    }
+
+    /// Rows: 84.
+    #[tokio::test(start_paused = true)]
+    async fn what_is_under_way_is_told_beside_what_was_answered_and_what_failed() {
+        let pace = Pace::new("vision", 4, Duration::from_secs(1));
+        let now = DateTime::from_timestamp(1_700_000_000, 0).unwrap();
+        pace.ask(|| std::future::ready(Ok(()))).await.unwrap();
+        let mut asks = Box::pin(pace.ask(std::future::pending::<Result<(), ServiceError>>));
+        assert!(futures::poll!(asks.as_mut()).is_pending());
+        let working = EngineRecord {
+            service: "vision".to_owned(),
+            in_flight: 1,
+            answers_lately: 1,
+            answers: 1,
+            errors: [].into(),
+            failures: 0,
+            paused_until: None,
+            error: None,
+        };
+        assert_eq!(pace.record(now), working);
+        drop(asks);
+        pace.health.failed(&busy(Some(60)));
+        let left_alone = pace.record(now);
+        assert_eq!((left_alone.in_flight, left_alone.failures), (0, 1));
+        assert_eq!(
+            left_alone.paused_until,
+            Some(now + chrono::TimeDelta::seconds(60))
+        );
+        tokio::time::advance(Duration::from_secs(61)).await;
+        let later = pace.record(now);
+        assert_eq!((later.answers_lately, later.answers), (0, 1));
     }
 
     #[tokio::test(start_paused = true)]

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use image::codecs::png::{CompressionType, FilterType, PngEncoder};
-use image::{ExtendedColorType, ImageEncoder};
+use image::{ExtendedColorType, GrayImage, ImageEncoder};
 use parkhang_answers::picture_size::PictureBounds;
 use parkhang_answers::vision::IMAGE_BYTES;
 use parkhang_models::page::decode::{DecodeLimits, decode_page};
@@ -21,10 +21,15 @@ pub(super) fn within_limits(jpeg: &Bytes) -> Result<Bytes, String> {
 /// The picture as a PNG within bounds: nothing is lost but by shrinking it.
 pub(super) fn png(jpeg: &Bytes, bounds: PictureBounds) -> Result<Bytes, String> {
     let page = decode_page(jpeg, &DecodeLimits::default()).map_err(|error| error.to_string())?;
-    let (width, height) = bounds.fit(page.gray.width(), page.gray.height());
-    let gray = match (width, height) == page.gray.dimensions() {
-        true => page.gray,
-        false => resize_area(&page.gray, width, height),
+    png_of(page.gray, bounds)
+}
+
+/// The pixels of a page as a PNG within bounds.
+pub(super) fn png_of(page: GrayImage, bounds: PictureBounds) -> Result<Bytes, String> {
+    let (width, height) = bounds.fit(page.width(), page.height());
+    let gray = match (width, height) == page.dimensions() {
+        true => page,
+        false => resize_area(&page, width, height),
     };
     let mut png = Vec::new();
     PngEncoder::new_with_quality(&mut png, CompressionType::Fast, FilterType::Adaptive)
@@ -35,7 +40,7 @@ pub(super) fn png(jpeg: &Bytes, bounds: PictureBounds) -> Result<Bytes, String> 
 
 #[cfg(test)]
 mod tests {
-    use image::{GrayImage, Luma};
+    use image::Luma;
 
     use super::*;
     use crate::jpeg::encode_jpeg;

@@ -385,3 +385,56 @@ async fn an_answer_without_the_vectors_of_the_texts_is_an_error_of_the_page() {
     let config = ErrorCategory::Config;
     assert!(matches!(error, EngineError::Away { category, .. } if category == config));
 }
+
+const PAGE: &str = "<doctag><title><loc_50><loc_50><loc_450><loc_100>A title</title>\n\
+    <otsl><loc_50><loc_200><loc_450><loc_300><ched>a<ched>b<nl><fcel>1<fcel>2<nl></otsl>\n</doctag>";
+
+/// Rows: 84.
+#[tokio::test]
+async fn a_page_that_is_no_doctags_is_asked_for_again_and_then_kept_with_its_error() {
+    let cut = "<doctag><title><loc_50><loc_50><loc_450><loc_100>A ti";
+    let server = Scripted::saying([completion(cut, "stop"), completion(PAGE, "stop")]).await;
+    let converter = chat(&server).converter().unwrap();
+    let mut usage = Usage::default();
+    let answer = converter.convert(&picture("a"), &mut usage).await.unwrap();
+    let page = Page {
+        size: [600.0, 800.0],
+        ..Page::default()
+    };
+    let blocks = converter.blocks(&answer, &page).unwrap();
+    assert_eq!(blocks[0].lines, ["A title"]);
+    assert_eq!(blocks[0].bounds, [60.0, 80.0, 540.0, 160.0]);
+    assert_eq!(blocks[1].table.as_ref().unwrap().cells().len(), 4);
+    let asked = server.asked();
+    let temperatures: Vec<f64> = asked
+        .iter()
+        .map(|body| body["temperature"].as_f64().unwrap())
+        .collect();
+    assert_eq!((temperatures, usage.calls), (vec![0.0, 0.4], 2));
+    assert_eq!(asked[0]["skip_special_tokens"], false);
+
+    for (said, finish, reason) in [
+        (
+            cut,
+            "stop",
+            "the answer is no page in DocTags: the text ends within <title>: <doctag><title>",
+        ),
+        (cut, "length", "the answer was cut off"),
+        (
+            "I see a page.",
+            "stop",
+            "the text has no tags of DocTags: I see a page.",
+        ),
+    ] {
+        let server = Scripted::saying([completion(said, finish)]).await;
+        let converter = chat(&server).converter().unwrap();
+        let failed = converter.convert(&picture("a"), &mut usage).await.unwrap_err();
+        assert!(failed.to_string().contains(reason), "{failed}");
+        let EngineError::Page { category, answer, .. } = failed else {
+            panic!("the service is not away");
+        };
+        assert_eq!(category, ErrorCategory::Input);
+        assert_eq!(answer.unwrap()["choices"][0]["message"]["content"], said);
+        assert_eq!(server.asked().len(), 3);
+    }
+}

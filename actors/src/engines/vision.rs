@@ -20,7 +20,7 @@ pub(super) struct VisionEngine {
     client: VisionClient,
     pub(super) feature: Feature,
     limits: BatchLimits,
-    pace: Pace,
+    pub(super) pace: Pace,
     waiting: Mutex<VecDeque<Waiting>>,
 }
 

@@ -32,7 +32,7 @@ use tracing::{error, info, warn};
 use self::room::Room;
 use crate::services::{
     Heard, JobListener, JobMessage, LOOK_AHEAD, LOOKS_AHEAD, ServiceBounds, ServiceHealth, StageService,
-    lost_job, poll,
+    WorkElsewhere, lost_job, poll,
 };
 
 /// Pace of the workers.
@@ -44,6 +44,8 @@ pub struct EntityOptions {
     pub poll_interval: Duration,
     /// URL at which services reach the webhook, for the bodies of submits.
     pub webhook_url: Option<String>,
+    /// Counter of what the services have of others, which is a part of what they may have at once.
+    pub elsewhere: Option<Arc<dyn WorkElsewhere>>,
 }
 
 impl Default for EntityOptions {
@@ -52,6 +54,7 @@ impl Default for EntityOptions {
             batch: 5,
             poll_interval: Duration::from_millis(500),
             webhook_url: None,
+            elsewhere: None,
         }
     }
 }
@@ -109,7 +112,12 @@ impl Entities {
                 let bounds = bounds.get(&service.name);
                 let rate = bounds.and_then(|bounds| bounds.rate);
                 let stages = stages_of.remove(&service.name).unwrap_or_default();
-                let room = Room::new(bounds.map(|bounds| bounds.max_in_flight), stages);
+                let room = Room::new(
+                    &service.name,
+                    bounds.map(|bounds| bounds.max_in_flight),
+                    stages,
+                    options.elsewhere.clone(),
+                );
                 (Arc::new(ServiceHealth::new(&service.name, rate)), Arc::new(room))
             });
             let (health, room) = shared.clone();

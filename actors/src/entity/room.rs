@@ -1,18 +1,23 @@
-//! Room for rows at a service, over all stages of a table that it does.
+//! Room for rows at a service, over all stages of a table that it does, and beside what it has of others.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parkhang_core::domain::StageName;
 use parkhang_state::{ClaimedEntity, EntityTable, StateError};
 use tokio::sync::Mutex;
 
+use crate::services::WorkElsewhere;
+
 /// Bound on the rows that a service has at once.
 #[derive(Debug)]
 pub(super) struct Room {
     /// `None` is no bound.
     max_in_flight: Option<usize>,
+    service: String,
     /// Stages that the service does.
     stages: Vec<StageName>,
+    elsewhere: Option<Arc<dyn WorkElsewhere>>,
     /// Held from the count to the claim, so that no two stages take the same room. Another process may, for this moment.
     claiming: Mutex<()>,
     /// True if a worker has found no room since somebody asked.
@@ -20,10 +25,17 @@ pub(super) struct Room {
 }
 
 impl Room {
-    pub(super) fn new(max_in_flight: Option<usize>, stages: Vec<StageName>) -> Self {
+    pub(super) fn new(
+        service: &str,
+        max_in_flight: Option<usize>,
+        stages: Vec<StageName>,
+        elsewhere: Option<Arc<dyn WorkElsewhere>>,
+    ) -> Self {
         Self {
+            service: service.to_owned(),
             max_in_flight,
             stages,
+            elsewhere,
             claiming: Mutex::default(),
             is_full: AtomicBool::default(),
         }
@@ -40,7 +52,12 @@ impl Room {
             return table.claim(stage, limit).await;
         };
         let _claiming = self.claiming.lock().await;
-        let room = most.saturating_sub(table.in_flight(&self.stages).await?);
+        let others = match &self.elsewhere {
+            Some(elsewhere) => elsewhere.in_flight(&self.service).await?,
+            None => 0,
+        };
+        let own = table.in_flight(&self.stages).await?;
+        let room = most.saturating_sub(own.saturating_add(others));
         if room == 0 {
             self.is_full.store(true, Ordering::Relaxed);
             return Ok(Vec::new());

@@ -10,7 +10,7 @@ use super::Site;
 
 /// Makes what the body of a submit may name: the task, and the keys of what the stages before have written; `runs` are all of the task.
 pub(super) fn context(site: &Site, job: &Job, task: &Task, fence: &Fence, runs: &[StageRun]) -> Value {
-    let layout = ArtifactLayout::new(job.config.layout, &job.key).volume(&task.volume);
+    let layout = ArtifactLayout::of(&job.config, &job.key).volume(&task.volume);
     let stages = job.pipeline.stages().iter();
     let before = stages.take_while(|stage| **stage != fence.stage);
     let artifacts: BTreeMap<&str, Vec<String>> = before

@@ -10,12 +10,14 @@
 
 mod context;
 mod inbox;
+mod pages;
 mod polled;
 mod pool;
 mod result;
 mod submit;
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -35,7 +37,7 @@ use self::pool::ServicePool;
 use self::submit::Request;
 use crate::orchestrator::{OrchestratorHandle, WallClock};
 use crate::services::{
-    Heard, JobListener, JobMessage, LOOK_AHEAD, LOOKS_AHEAD, ServiceBounds, ServiceHealth, StageService, poll,
+    Heard, JobListener, JobMessage, ServiceBounds, ServiceHealth, StageService, WorkElsewhere, poll,
 };
 use crate::stage::StageTable;
 
@@ -43,6 +45,8 @@ pub use self::inbox::MessageInbox;
 
 /// Pause before a report is sent again that could not be recorded.
 const REPORT_AGAIN: Duration = Duration::from_secs(1);
+/// Pause before the records of the services are read again that could not be.
+const RESTORE_AGAIN: Duration = Duration::from_secs(1);
 /// Messages that are read at once.
 const MESSAGES: usize = 100;
 /// Interval at which the counts of a service are recorded.
@@ -73,6 +77,8 @@ pub struct Site {
     pub webhook_url: Option<String>,
     /// Clock by which submits, messages and looks are dated.
     pub now: WallClock,
+    /// Counter of what the services have of others, which is a part of what they may have at once.
+    pub elsewhere: Option<Arc<dyn WorkElsewhere>>,
 }
 
 /// Service with what its stages share of it.
@@ -81,6 +87,8 @@ struct SharedService {
     health: ServiceHealth,
     max_in_flight: usize,
     submits: Semaphore,
+    /// Work that the service had of others at the last look.
+    elsewhere: AtomicUsize,
     /// Leases whose submit is requested or under way, over all stages.
     under_way: Mutex<HashSet<Fence>>,
 }
@@ -104,12 +112,20 @@ pub struct ExternalStages {
     requests: Mutex<Option<mpsc::UnboundedReceiver<Request>>>,
     /// True once the orchestrator knows the pools, and by them the tries that the stages grant.
     is_known: watch::Sender<bool>,
+    /// Keeps messages until then.
+    inbox: MessageInbox,
 }
 
 impl SharedService {
     fn under_way(&self) -> MutexGuard<'_, HashSet<Fence>> {
         // An insert or a removal cannot be left half done.
         self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Number of jobs of tasks that it may have at once, beside what it has of others.
+    fn left_by_others(&self) -> usize {
+        self.max_in_flight
+            .saturating_sub(self.elsewhere.load(Ordering::Relaxed))
     }
 
     fn admits(&self) -> usize {
@@ -136,6 +152,7 @@ impl ExternalStages {
                     health: ServiceHealth::new(name, bounds.and_then(|bounds| bounds.rate)),
                     max_in_flight: bounds.map_or(usize::MAX, |bounds| bounds.max_in_flight),
                     submits: Semaphore::new(SUBMITS),
+                    elsewhere: AtomicUsize::new(0),
                     under_way: Mutex::default(),
                 })
             });
@@ -146,7 +163,9 @@ impl ExternalStages {
                 stage,
             }));
         }
+        let names = served_stages.iter().map(|served| served.stage.name.clone());
         Self {
+            inbox: MessageInbox::new(site.store.clone(), site.services.clone(), names),
             site,
             orchestrator,
             served_stages,
@@ -166,6 +185,9 @@ impl ExternalStages {
             .take();
         let Some(mut receiver) = receiver else { return };
         self.restore().await;
+        for shared in self.services.values() {
+            self.count_elsewhere(shared).await;
+        }
         let mut tasks = JoinSet::new();
         for shared in self.services.values() {
             tasks.spawn(self.clone().attend(shared.clone()));
@@ -229,23 +251,26 @@ impl ExternalStages {
         self.served_stages.iter().map(record).collect()
     }
 
-    /// Takes over what the leader before this one found out about the services.
+    /// Takes over what the leader before this one found out about the services, before anything of this one is written in its place.
     async fn restore(&self) {
-        match self.site.services.services().await {
-            Ok(records) => {
-                for record in records {
-                    if let Some(shared) = self.services.get(&record.name) {
-                        shared.health.restore(&record, (self.site.now)());
-                    }
-                }
+        let records = loop {
+            match self.site.services.services().await {
+                Ok(records) => break records,
+                Err(error) => warn!(%error, "how the services are doing cannot be read now"),
             }
-            Err(error) => warn!(%error, "how the services are doing is found out anew"),
+            sleep(RESTORE_AGAIN).await;
+        };
+        for record in records {
+            if let Some(shared) = self.services.get(&record.name) {
+                shared.health.restore(&record, (self.site.now)());
+            }
         }
     }
 
     /// Records how a service is doing whenever that changes, and wakes the orchestrator once it may be given more.
     async fn attend(self: Arc<Self>, shared: Arc<SharedService>) {
         let mut told = None;
+        let mut is_changed = true;
         loop {
             // Before the health itself, so that a change in between is told twice and not missed.
             let changes = (shared.health.changes(), shared.health.counts());
@@ -257,10 +282,28 @@ impl ExternalStages {
                 }
             }
             // Whatever changed meanwhile is seen by the next turn, as its announcement stays.
-            sleep(shared.health.pause()).await;
-            self.orchestrator.wake();
-            // Counts are told now and then.
-            let _ = timeout(TELL_COUNTS, shared.health.changed()).await;
+            let rest = shared.health.pause();
+            sleep(rest).await;
+            // Counts alone, which are told now and then, are no reason for a pass.
+            if is_changed || !rest.is_zero() {
+                self.orchestrator.wake();
+            }
+            is_changed = timeout(TELL_COUNTS, shared.health.changed()).await.is_ok();
+            is_changed |= self.count_elsewhere(&shared).await;
+        }
+    }
+
+    /// Counts what a service has of others; returns whether that leaves more than before.
+    async fn count_elsewhere(&self, shared: &SharedService) -> bool {
+        let Some(elsewhere) = &self.site.elsewhere else {
+            return false;
+        };
+        match elsewhere.in_flight(shared.health.service()).await {
+            Ok(number) => shared.elsewhere.swap(number, Ordering::Relaxed) > number,
+            Err(error) => {
+                debug!(%error, "what a service has of others cannot be counted now");
+                false
+            }
         }
     }
 
@@ -270,6 +313,8 @@ impl ExternalStages {
     ///
     /// [`StateError`] if they cannot be read.
     pub async fn take_messages(&self) -> Result<(), StateError> {
+        // What is heard before that is kept. Fails only when this is dropped, and then nobody waits.
+        let _ = self.is_known.subscribe().wait_for(|is_known| *is_known).await;
         let services = &self.site.services;
         let mut last = 0;
         loop {
@@ -289,16 +334,6 @@ impl ExternalStages {
         }
     }
 
-    /// Waits until the orchestrator would count a failure among the tries of its stage, and not among those of the job.
-    async fn known(&self) -> Result<(), StateError> {
-        let mut is_known = self.is_known.subscribe();
-        let known = timeout(LOOK_AHEAD * LOOKS_AHEAD, is_known.wait_for(|is_known| *is_known)).await;
-        let known = known.is_ok_and(|known| known.is_ok());
-        known
-            .then_some(())
-            .ok_or_else(|| StateError::Unavailable("this orchestrator does not lead yet".to_owned()))
-    }
-
     fn served_stage(&self, stage: &str) -> Option<&Arc<ServedStage>> {
         self.served_stages
             .iter()
@@ -312,7 +347,10 @@ impl JobListener for ExternalStages {
         let Some(served) = self.served_stage(&message.stage) else {
             return Ok(Heard::UnknownJob);
         };
-        self.known().await?;
+        // A failure would count among the tries of the job, and not among those of the stage.
+        if !*self.is_known.borrow() {
+            return self.inbox.hear(message).await;
+        }
         let (store, services) = (&*self.site.store, &*self.site.services);
         match subject(store, services, &served.stage.name, message).await? {
             Subject::Current(fence) => {

@@ -38,7 +38,7 @@ impl Executor for ServicePool {
     fn terms(&self) -> Option<ServiceTerms> {
         Some(ServiceTerms {
             limits: self.served.stage.limits,
-            max_in_flight: self.served.shared.max_in_flight,
+            max_in_flight: self.served.shared.left_by_others(),
             admits: self.served.shared.admits(),
         })
     }

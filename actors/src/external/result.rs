@@ -100,7 +100,7 @@ impl ExternalStages {
             "result": result,
         });
         let bytes = object.to_string();
-        let layout = ArtifactLayout::new(of.config.layout, &of.key).volume(&task.volume);
+        let layout = ArtifactLayout::of(&of.config, &of.key).volume(&task.volume);
         let key = layout.service_result(fence);
         let size = bytes.len();
         // Whoever was first, webhook or poller, wrote the result of the same job.

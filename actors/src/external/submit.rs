@@ -2,17 +2,23 @@
 
 use std::sync::Arc;
 
-use parkhang_core::domain::{Expense, FailureKind, Fence, ServiceJob, StageVerdict, Usage};
+use chrono::TimeDelta;
+use parkhang_core::domain::{
+    Expense, FailureKind, Fence, Job, ServiceJob, StageRun, StageVerdict, Task, Usage,
+};
 use parkhang_service::JobFailure;
 use parkhang_state::StateError;
+use parkhang_store::artifact::ArtifactLayout;
 use tokio::sync::SemaphorePermit;
 use tokio::time::sleep;
 use tracing::{debug, warn};
 
 use super::context::context;
+use super::pages::VolumePages;
 use super::result::failed;
 use super::{ExternalStages, ServedStage};
-use crate::services::{FIRST_WRITE_PAUSE, WRITES};
+use crate::engines::VisionOperations;
+use crate::services::{FIRST_WRITE_PAUSE, StageService, WRITES};
 
 /// Work that leaves for a service.
 #[derive(Debug)]
@@ -70,9 +76,11 @@ impl Drop for Submission {
 /// End of a submit.
 enum Submitted<'a> {
     /// The service has named the job. Its expense is to be written under the permit, as no more than that may go beyond a budget.
-    Job(String, SemaphorePermit<'a>),
-    /// Nothing was sent, as the service takes nothing now.
+    Job(String, Usage, SemaphorePermit<'a>),
+    /// Nothing was sent now, as the service takes nothing. Something may have been before.
     Nothing,
+    /// Nothing was ever sent, as the job has spent its budget.
+    Withheld,
     Failed(JobFailure),
 }
 
@@ -119,8 +127,9 @@ impl ExternalStages {
     async fn submit(&self, submission: Submission) {
         let (fence, is_resumed) = (&submission.fence, submission.is_resumed);
         let written = match self.send(&submission).await {
-            Ok(Submitted::Job(job, permit)) => {
-                self.record(&submission.served, fence, job, permit).await;
+            Ok(Submitted::Job(job, usage, permit)) => {
+                let expense = submission.served.expense(fence, usage);
+                self.record(&expense, job, permit).await;
                 Ok(())
             }
             // It may have the job already: under another key it would do the work twice.
@@ -129,7 +138,9 @@ impl ExternalStages {
                 debug!(task = %fence.task, stage = %fence.stage, error = failure.message, "submitted again later");
                 Ok(())
             }
-            Ok(Submitted::Nothing) => self.report(fence, StageVerdict::Interrupted).await.map(drop),
+            Ok(Submitted::Nothing | Submitted::Withheld) => {
+                self.report(fence, StageVerdict::Interrupted).await.map(drop)
+            }
             Ok(Submitted::Failed(failure)) => {
                 let verdict = StageVerdict::Failed(failed(fence, &failure));
                 self.report(fence, verdict).await.map(drop)
@@ -177,30 +188,70 @@ impl ExternalStages {
             return Ok(Submitted::Nothing);
         };
         let runs = store.stage_runs(task.id).await?;
-        // A lease that may have been submitted before may be paid for already, and goes on.
-        let nothing = served.expense(fence, Usage::default());
-        if !is_resumed && !store.spend(&nothing).await? {
-            return Ok(Submitted::Nothing);
-        }
-        let body = match service.body(&context(&self.site, &job, &task, fence, &runs)) {
-            Ok(body) => body,
+        let request = self.request(service, &job, &task, fence, &runs).await;
+        let (body, pages) = match request {
+            Ok(request) => request,
             Err(failure) => return Ok(Submitted::Failed(failure)),
         };
+        // What may have been sent before may be paid for already, and goes on.
+        let is_first = self.site.services.intend_submit(fence, (self.site.now)()).await?;
+        if let Some(pages) = pages.as_ref().filter(|_| !(is_first && job.config.force)) {
+            match pages.are_answered(self.site.artifacts.as_ref()).await {
+                Ok(true) => {
+                    let found = VisionOperations::FOUND.to_owned();
+                    return Ok(Submitted::Job(found, Usage::default(), permit));
+                }
+                // What has no key is found by what it writes, and may take its time.
+                Ok(false) if !is_first && self.is_awaited(served, &task) => return Ok(Submitted::Nothing),
+                Ok(false) => {}
+                Err(error) => return Err(StateError::Unavailable(error.to_string())),
+            }
+        }
+        if is_first && !store.spend(&served.expense(fence, Usage::default())).await? {
+            return Ok(Submitted::Withheld);
+        }
+        let usage = pages.map_or(Usage::CALL, |pages| pages.usage());
         Ok(match service.submit(health, &key(fence), body).await {
-            Ok(job) => Submitted::Job(job, permit),
+            Ok(job) => Submitted::Job(job, usage, permit),
             Err(error) => Submitted::Failed(error.into()),
         })
     }
 
+    /// Body of a submit, and the pages where the service reads them.
+    async fn request(
+        &self,
+        service: &StageService,
+        job: &Job,
+        task: &Task,
+        fence: &Fence,
+        runs: &[StageRun],
+    ) -> Result<(String, Option<VolumePages>), JobFailure> {
+        let Some(reader) = service.reader else {
+            let context = context(&self.site, job, task, fence, runs);
+            return Ok((service.body(&context)?, None));
+        };
+        let layout = ArtifactLayout::of(&job.config, &job.key).volume(&task.volume);
+        let pages = VolumePages::of(&self.site, &layout, reader).await?;
+        Ok((pages.body(), Some(pages)))
+    }
+
+    /// Returns whether the job of a lease that may have been submitted is waited for, and not submitted again yet.
+    fn is_awaited(&self, served: &ServedStage, task: &Task) -> bool {
+        let half = TimeDelta::from_std(served.stage.limits.stuck_timeout / 2).unwrap_or(TimeDelta::MAX);
+        task.started_at
+            .is_some_and(|began| (self.site.now)() - began < half)
+    }
+
     /// Writes the job of a lease, and tries again for a while. Without it the work is submitted again, under the same key. The permit is
     /// released as soon as the expense is written.
-    async fn record(&self, served: &ServedStage, fence: &Fence, job: String, permit: SemaphorePermit<'_>) {
+    async fn record(&self, expense: &Expense, job: String, permit: SemaphorePermit<'_>) {
+        let fence = &expense.fence;
         let job = ServiceJob::new(fence.clone(), job, (self.site.now)());
         let mut pause = FIRST_WRITE_PAUSE;
         let mut permit = Some(permit);
         for _ in 0..WRITES {
             // First, as a job that is recorded is not submitted again.
-            let spent = self.site.store.spend(&served.expense(fence, Usage::CALL)).await;
+            let spent = self.site.store.spend(expense).await;
             let recorded = match spent {
                 Ok(_) => {
                     drop(permit.take());

@@ -109,10 +109,10 @@ impl Demand for QueueDemand {
     /// Counts the messages of every queue. One that does not answer keeps its load, and counts as busy.
     async fn observe(&self) -> Result<Observation, SourceError> {
         let now = self.clock.now().await?;
-        for (stage, queue) in &self.queues {
+        for (stage, queue) in self.queues.open() {
             let counts = queue.counts().await;
             let mut memory = self.memory();
-            let before = memory.histories.get(stage).copied();
+            let before = memory.histories.get(&stage).copied();
             let before = before.unwrap_or(QueueHistory::new(now));
             let history = match counts {
                 Ok(counts) => {
@@ -121,12 +121,18 @@ impl Demand for QueueDemand {
                     memory.loads.insert(stage.clone(), history.load(waiting, held));
                     history
                 }
+                // Nothing waits in it, so that it calls for no workers and keeps none.
+                Err(error) if self.queues.note_missing(&stage, &error) => {
+                    memory.histories.remove(&stage);
+                    memory.loads.remove(&stage);
+                    continue;
+                }
                 Err(error) => {
                     warn!(queue = queue.name(), %error, "cannot count the messages of a queue now");
                     before.unanswered(now)
                 }
             };
-            memory.histories.insert(stage.clone(), history);
+            memory.histories.insert(stage, history);
         }
         let memory = self.memory();
         let histories = memory.histories.iter();

@@ -99,7 +99,7 @@ async fn mark(
     task: &Task,
     job: &Job,
 ) -> Result<(), MarkerError> {
-    let layout = ArtifactLayout::new(job.config.layout, &job.key).volume(&task.volume);
+    let layout = ArtifactLayout::of(&job.config, &job.key).volume(&task.volume);
     let Some(markers) = layout.markers() else {
         return Ok(());
     };

@@ -75,14 +75,15 @@ async fn chunks(
         return Ok((Vec::new(), model));
     }
     let rows = read_table::<ChunkRow>(store, &layout.chunks()).await?.rows;
-    let mut vectors: HashMap<i32, VectorRow> = HashMap::new();
+    let mut vectors: HashMap<(i32, i32), VectorRow> = HashMap::new();
     if store.head(&layout.vectors()).await?.is_some() {
         let embedded = read_table::<VectorRow>(store, &layout.vectors()).await?;
         model = model_of(&embedded.provenance);
-        vectors = embedded.rows.into_iter().map(|row| (row.chunk, row)).collect();
+        let rows = embedded.rows.into_iter();
+        vectors = rows.map(|row| ((row.page_index, row.chunk), row)).collect();
     }
     let chunk = |row: ChunkRow| {
-        let vectors = vectors.remove(&row.chunk);
+        let vectors = vectors.remove(&(row.page_index, row.chunk));
         let (mut dense, terms) = vectors.map_or_else(Default::default, |vectors| {
             let terms = vectors.indices.into_iter().zip(vectors.values);
             (vectors.dense, terms.collect())

@@ -1,10 +1,10 @@
 //! Bringing the index of a job up to date with what was read.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use parkhang_core::domain::{StageName, VolumeId};
-use parkhang_search::{AddedVolume, IndexFolder, SearchError, VolumeText, index_volume};
-use parkhang_store::artifact::VolumeLayout;
+use parkhang_core::domain::{ErrorCategory, StageName, VolumeId};
+use parkhang_search::{AddedVolume, IndexFolder, Refused, SearchError, VolumeText, index_volume};
+use parkhang_store::artifact::{ArtifactError, VolumeLayout};
 use parkhang_store::storage::{ArtifactStore, StorageError};
 use tracing::warn;
 
@@ -27,16 +27,65 @@ pub struct WantedVolume {
 }
 
 /// Result of an update.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct IndexUpdate {
     pub added: usize,
     pub removed: usize,
-    /// Volumes that could not be read; the log names them, and the next update tries them again.
+    /// Volumes that could not be read now; the log names them, and the next update tries them again.
     pub failed: usize,
+    /// Volumes that cannot be indexed until they are read anew, with the reasons.
+    pub refused: BTreeMap<String, String>,
 }
 
-/// Puts volumes into an index that are not in it, or in another version, and takes those out that are not among `known`. `step` is
-/// called whenever there is more to find.
+impl IndexUpdate {
+    /// Reason for which the index lacks volumes, if it lacks any.
+    pub fn trouble(&self) -> Option<String> {
+        let now = (self.failed > 0).then(|| {
+            format!(
+                "{} volumes could not be indexed now; the log names them",
+                self.failed
+            )
+        });
+        let ever = self.refused.first_key_value().map(|(volume, reason)| {
+            let others = match self.refused.len() - 1 {
+                0 => String::new(),
+                others => format!(" (and {others} more)"),
+            };
+            format!("{volume} cannot be indexed until it is read again: {reason}{others}")
+        });
+        let all: Vec<String> = ever.into_iter().chain(now).collect();
+        (!all.is_empty()).then(|| all.join("; "))
+    }
+}
+
+/// Reason for which there is no index of a volume.
+enum Unindexed {
+    /// Another try may succeed.
+    Now(String),
+    /// Its artifacts are at fault.
+    UntilReadAnew(String),
+}
+
+impl From<ArtifactError> for Unindexed {
+    fn from(error: ArtifactError) -> Self {
+        match error.category() {
+            ErrorCategory::Input => Self::UntilReadAnew(error.to_string()),
+            _ => Self::Now(error.to_string()),
+        }
+    }
+}
+
+impl From<SearchError> for Unindexed {
+    fn from(error: SearchError) -> Self {
+        match error.may_pass() {
+            true => Self::Now(error.to_string()),
+            false => Self::UntilReadAnew(error.to_string()),
+        }
+    }
+}
+
+/// Puts volumes into an index that are not in it, or in another version, and takes those out that are not among `known`. A volume whose
+/// artifacts are at fault is noted with the reason, and not tried again in the same version. `step` is called whenever there is more to find.
 ///
 /// # Errors
 ///
@@ -52,21 +101,30 @@ pub async fn update_index(
     let index = folder.clone();
     let mut writer = blocking(move || index.writer()).await?;
     let present = writer.volumes();
+    let refused = writer.refused().clone();
     let mut removed: Vec<String> = present
         .keys()
         .filter(|volume| !known.contains(*volume))
         .cloned()
         .collect();
-    let mut wanted = wanted
-        .into_iter()
-        .filter(|wanted| present.get(&wanted.volume.to_string()) != Some(&wanted.version))
-        .peekable();
     let mut done = IndexUpdate {
         removed: removed.len(),
         ..IndexUpdate::default()
     };
+    let mut due = Vec::new();
+    for wanted in wanted {
+        let volume = wanted.volume.to_string();
+        match refused.get(&volume) {
+            Some(refused) if refused.version == wanted.version => {
+                done.refused.insert(volume, refused.reason.clone());
+            }
+            _ if present.get(&volume) != Some(&wanted.version) => due.push(wanted),
+            _ => {}
+        }
+    }
+    let mut wanted = due.into_iter().peekable();
     while wanted.peek().is_some() || !removed.is_empty() {
-        let mut added = Vec::new();
+        let (mut added, mut refused) = (Vec::new(), BTreeMap::new());
         let mut bytes = 0;
         while added.len() < AT_ONCE && bytes < BYTES_AT_ONCE {
             let Some(volume) = wanted.next() else {
@@ -77,18 +135,25 @@ pub async fn update_index(
                     bytes += index.bytes();
                     added.push(index);
                 }
-                Err(error) => {
-                    warn!(volume = %volume.volume, error, "the volume cannot be indexed");
+                Err(Unindexed::Now(error)) => {
+                    warn!(volume = %volume.volume, error, "the volume cannot be indexed now");
                     done.failed += 1;
+                }
+                Err(Unindexed::UntilReadAnew(reason)) => {
+                    let WantedVolume { volume, version, .. } = volume;
+                    warn!(%volume, error = reason, "the volume cannot be indexed until it is read again");
+                    done.refused.insert(volume.to_string(), reason.clone());
+                    refused.insert(volume.to_string(), Refused { version, reason });
                 }
             }
         }
         done.added += added.len();
         let gone = std::mem::take(&mut removed);
-        if added.is_empty() && gone.is_empty() {
+        if added.is_empty() && gone.is_empty() && refused.is_empty() {
             continue;
         }
         writer = blocking(move || {
+            writer.refuse(refused)?;
             writer.update(added, &gone)?;
             while writer.compact()? {}
             Ok(writer)
@@ -104,7 +169,7 @@ async fn index_of(
     store: &dyn ArtifactStore,
     stages: &[StageName],
     wanted: &WantedVolume,
-) -> Result<AddedVolume, String> {
+) -> Result<AddedVolume, Unindexed> {
     let (volume, version) = (wanted.volume.to_string(), wanted.version.clone());
     let made = if wanted.is_indexed {
         store.get(&wanted.layout.search_index()).await.map(Some)
@@ -119,18 +184,15 @@ async fn index_of(
             Err(error) => warn!(%volume, %error, "the index of the volume is of no use and is made anew"),
         },
         Err(StorageError::NotFound { .. }) => {}
-        Err(error) => return Err(error.to_string()),
+        Err(error) => return Err(ArtifactError::from(error).into()),
     }
-    let text = volume_text(store, &wanted.layout, &wanted.volume, stages)
-        .await
-        .map_err(|error| error.to_string())?;
+    let text = volume_text(store, &wanted.layout, &wanted.volume, stages).await?;
     // A volume without text is in the index without a page, so that nobody looks for its text again.
     let text = text.unwrap_or_else(|| VolumeText {
         volume: volume.clone(),
         ..VolumeText::default()
     });
-    let made = blocking(move || AddedVolume::open(&volume, &version, &index_volume(&text)?)).await;
-    made.map_err(|error| error.to_string())
+    Ok(blocking(move || AddedVolume::open(&volume, &version, &index_volume(&text)?)).await?)
 }
 
 async fn blocking<T: Send + 'static>(

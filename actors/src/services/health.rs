@@ -63,6 +63,11 @@ impl ServiceHealth {
         }
     }
 
+    /// Name of the service.
+    pub(crate) fn service(&self) -> &str {
+        &self.service
+    }
+
     /// Takes over what another process has found out.
     pub(crate) fn restore(&self, record: &ServiceRecord, now: DateTime<Utc>) {
         {

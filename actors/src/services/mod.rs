@@ -19,6 +19,7 @@ use parkhang_core::domain::FailureKind;
 use parkhang_core::failpoint::Failpoint;
 use parkhang_service::{BodyTemplate, JobFailure, JobLook, JobService, ServiceError};
 use parkhang_state::StateError;
+use parkhang_store::artifact::Digest;
 use serde_json::Value;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -49,6 +50,8 @@ pub struct StageService {
     pub poll_interval: Duration,
     /// True if the service tells of the end of its jobs by itself.
     pub has_webhook: bool,
+    /// Digest of all that decides about the readings of a service that reads the pages of a volume; `None` for one that is sent a body.
+    pub reader: Option<Digest>,
 }
 
 /// Bounds of a service over all stages that it does.
@@ -57,6 +60,17 @@ pub struct ServiceBounds {
     /// Jobs that it may have at once.
     pub max_in_flight: usize,
     pub rate: Option<Rate>,
+}
+
+/// Counter of what services have in hand of others than the asker: tasks at stages, or rows of other tables.
+#[async_trait]
+pub trait WorkElsewhere: Send + Sync + fmt::Debug {
+    /// Counts what a service has in hand of others.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError`] if it cannot be counted now.
+    async fn in_flight(&self, service: &str) -> Result<usize, StateError>;
 }
 
 /// Effect of a message about a job.

@@ -84,6 +84,7 @@ async fn round<B: PolledJobs>(
     stop: &CancellationToken,
 ) -> Result<(), StateError> {
     let mut after: Option<B::Job> = None;
+    let mut unwritten = 0;
     loop {
         let page = polled.page(age, after.as_ref(), PAGE).await?;
         let jobs: Vec<B::Job> = page.jobs.iter().map(|(_, job)| job.clone()).collect();
@@ -107,7 +108,15 @@ async fn round<B: PolledJobs>(
         let asked: Vec<_> = asked.collect();
         let mut asked = stream::iter(asked).buffer_unordered(AT_ONCE);
         while let Some(recorded) = asked.next().await {
-            recorded?;
+            match recorded {
+                Ok(()) => unwritten = 0,
+                // The record of so many in a row is away.
+                Err(error) if unwritten + 1 >= AT_ONCE => return Err(error),
+                Err(error) => {
+                    unwritten += 1;
+                    polled.unanswered(&error);
+                }
+            }
             if stop.is_cancelled() || !health.pause().is_zero() {
                 return Ok(());
             }
@@ -117,5 +126,121 @@ async fn round<B: PolledJobs>(
             return Ok(());
         }
         after = page.next;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use parkhang_service::{JobService, ServiceError};
+    use serde_json::json;
+
+    use super::*;
+
+    /// Service all of whose jobs are done.
+    #[derive(Debug)]
+    struct Done;
+
+    #[async_trait]
+    impl JobService for Done {
+        async fn submit(&self, key: &str, _: String) -> Result<String, ServiceError> {
+            Ok(key.to_owned())
+        }
+
+        async fn look(&self, _: &str) -> Result<JobLook, ServiceError> {
+            Ok(JobLook::Completed(json!("text")))
+        }
+
+        async fn cancel(&self, _: &str) -> Result<(), ServiceError> {
+            Ok(())
+        }
+
+        async fn reach(&self) -> Result<(), ServiceError> {
+            Ok(())
+        }
+    }
+
+    /// Record of so many jobs, some of whose ends cannot be written.
+    struct Record {
+        jobs: usize,
+        is_unwritable: fn(usize) -> bool,
+        written: Mutex<Vec<usize>>,
+        told: Mutex<usize>,
+    }
+
+    impl Record {
+        fn of(jobs: usize, is_unwritable: fn(usize) -> bool) -> Self {
+            Self {
+                jobs,
+                is_unwritable,
+                written: Mutex::default(),
+                told: Mutex::default(),
+            }
+        }
+    }
+
+    #[async_trait]
+    impl PolledJobs for Record {
+        type Job = usize;
+
+        async fn page(&self, _: Duration, after: Option<&usize>, _: u32) -> Result<Page<usize>, StateError> {
+            let jobs = after.map_or(0, |after| after + 1)..self.jobs;
+            Ok(Page {
+                jobs: jobs.map(|job| (job.to_string(), job)).collect(),
+                next: None,
+            })
+        }
+
+        async fn record_look(&self, _: &str, job: &usize, _: JobLook) -> Result<(), StateError> {
+            if (self.is_unwritable)(*job) {
+                return Err(StateError::Unavailable("no room".to_owned()));
+            }
+            self.written.lock().unwrap().push(*job);
+            Ok(())
+        }
+
+        fn unanswered(&self, _: &StateError) {
+            *self.told.lock().unwrap() += 1;
+        }
+    }
+
+    async fn one_round(record: &Record) -> Result<(), StateError> {
+        let service = StageService {
+            name: "llm".to_owned(),
+            client: Arc::new(Done),
+            template: None,
+            max_body: 1000,
+            poll_interval: Duration::from_secs(1),
+            has_webhook: false,
+            reader: None,
+        };
+        let health = ServiceHealth::new("llm", None);
+        round(
+            record,
+            &service,
+            &health,
+            Duration::ZERO,
+            &CancellationToken::new(),
+        )
+        .await
+    }
+
+    /// Rows: 231.
+    #[tokio::test]
+    async fn a_job_that_cannot_be_written_keeps_no_other_from_its_end() {
+        let record = Record::of(40, |job| job % 7 == 3);
+        one_round(&record).await.unwrap();
+        let mut written = record.written.lock().unwrap().clone();
+        written.sort_unstable();
+        let expected: Vec<usize> = (0..40).filter(|job| job % 7 != 3).collect();
+        assert_eq!((written, *record.told.lock().unwrap()), (expected, 6));
+
+        let away = Record::of(40, |_| true);
+        assert!(one_round(&away).await.is_err());
+        assert!(
+            *away.told.lock().unwrap() < AT_ONCE,
+            "a record that is away is not asked forty times"
+        );
     }
 }

@@ -17,8 +17,6 @@ pub enum SourceError {
     /// A queue does not answer, or refuses.
     #[error(transparent)]
     Queue(#[from] QueueError),
-    #[error("no queue of stage {0} is configured")]
-    NoQueue(StageName),
     #[error("the receive from the queue of stage {0} ended in a panic")]
     ReceiveEnded(StageName),
     #[error("the transaction of a report ended in a panic")]

@@ -88,13 +88,13 @@ impl PageStage for Chunker {
     type Fetched = ();
     type Row = ChunkRow;
 
-    const VERSION: u32 = 1;
+    const VERSION: u32 = 2;
 
     fn image_name(row: &ChunkRow) -> &str {
         &row.image_name
     }
 
-    fn record(&self, rows: &[ChunkRow]) -> Map<String, Value> {
+    fn record(&self, _: &PlannedPage<Vec<ChunkRow>>, rows: &[ChunkRow]) -> Map<String, Value> {
         let tokens: Vec<f64> = rows.iter().map(|row| f64::from(row.tokens)).collect();
         let of_all = |share| (!tokens.is_empty()).then(|| percentile(&tokens, share));
         Map::from_iter([
@@ -193,9 +193,11 @@ fn pages_of_chunks(
         document.blocks.push(block);
     }
     let documents: Vec<DocumentPage> = documents.into_values().collect();
-    for (chunk, number) in chunks(&parts(&documents), limits, tokens).into_iter().zip(0..) {
+    for chunk in chunks(&parts(&documents), limits, tokens) {
         let index = number_of(chunk.page()).saturating_sub(1);
         if let Some(page) = pages.get_mut(&index) {
+            // Numbered by page: one more chunk on a page changes no other page.
+            let number = number_of(u32::try_from(page.chunks.len()).unwrap_or(u32::MAX));
             page.chunks
                 .push(chunk_row(&page.image_name, index, number, chunk));
         }
@@ -227,8 +229,8 @@ fn chunk_row(image_name: &str, page_index: i32, number: i32, chunk: Chunk) -> Ch
     }
 }
 
-fn number_of(page: u32) -> i32 {
-    i32::try_from(page).unwrap_or(i32::MAX)
+fn number_of(number: u32) -> i32 {
+    i32::try_from(number).unwrap_or(i32::MAX)
 }
 
 /// Hash of chunks: of all that a row has, so that a page whose chunks are the same is not made again.
@@ -302,7 +304,7 @@ mod tests {
             .values()
             .map(|page| page.chunks.iter().map(|row| row.chunk).collect())
             .collect();
-        assert_eq!(numbers, [vec![0, 1], vec![], vec![2], vec![]]);
+        assert_eq!(numbers, [vec![0, 1], vec![], vec![0], vec![]]);
         let second = &pages[&0].chunks[1];
         assert_eq!(
             second.text,
@@ -335,6 +337,17 @@ mod tests {
             .map(|(before, after)| before == after)
             .collect();
         assert_eq!(same, [false, true, true, true]);
+    }
+
+    #[test]
+    fn one_more_chunk_on_a_page_changes_no_other_page() {
+        let long = "It goes on for so many words that they are more than a chunk may have. ".repeat(4);
+        let (before, after) = (pages("at its end.", "1 A note."), pages(&long, "1 A note."));
+        assert!(after[&0].chunks.len() + after[&1].chunks.len() > 2);
+        assert_eq!(
+            hash(&after[&2].chunks).unwrap(),
+            hash(&before[&2].chunks).unwrap()
+        );
     }
 
     #[test]

@@ -11,17 +11,16 @@ use serde_json::{Map, Value, json};
 use super::info::StageInfo;
 use super::page_stage::{PageStage, PlannedPage, VolumeRun};
 use super::registry::StageServices;
+use super::service;
 use super::table::{ModelKind, StageDefinition, StageModels};
 use super::{DEVICE_INBOX, compute};
-use crate::engines::{Embedder, Engine, EngineError};
+use crate::engines::{Embedder, Engine};
 use crate::inference::{DeviceStatus, EmbeddingThreads};
 use crate::runner::{CpuPool, off_the_clock};
 use crate::telemetry::at_step;
-use parkhang_core::domain::{
-    ErrorCategory, Hardware, JobConfig, PageStep, StageError, StageName, Unfit, Usage,
-};
+use parkhang_core::domain::{ErrorCategory, Hardware, PageStep, StageError, StageName, Unfit, Usage};
 use parkhang_store::artifact::{
-    ArtifactRow, ChunkRow, ImageName, ModelRef, ServiceRef, TableSchema, VectorRow, read_table,
+    ArtifactRow, ChunkRow, Digest, ImageName, ModelRef, ServiceRef, TableSchema, VectorRow, read_table,
 };
 
 pub(super) const STAGE: StageDefinition = StageDefinition {
@@ -73,28 +72,6 @@ impl Embed {
         })
     }
 
-    /// The service that the job names for the stage, if it names one.
-    fn embedder(&self, config: &JobConfig) -> Result<Option<&Embedder>, String> {
-        let stage = self.name();
-        let mut embedder = None;
-        for name in config.models.of(&stage) {
-            let named = |one: &&Embedder| one.engine().model().name == name;
-            match self.embedders.iter().find(named) {
-                Some(_) if embedder.is_some() => {
-                    return Err("the job names two services for the stage".to_owned());
-                }
-                Some(found) => embedder = Some(found),
-                None if name == self.model.name => {}
-                None => {
-                    return Err(format!(
-                        "the node knows no service of the kind openai named {name}, and no such model"
-                    ));
-                }
-            }
-        }
-        Ok(embedder)
-    }
-
     /// Vectors of texts by a service.
     async fn ask(
         &self,
@@ -113,7 +90,7 @@ impl Embed {
             let answer = off_the_clock(embedder.embed(&texts, &mut usage)).await;
             let account = &run.context.account;
             off_the_clock(account.charge(service, usage, engine.prices(), &run.halt)).await;
-            vectors.extend(answer.map_err(|error| failed(run, error))?);
+            vectors.extend(answer.map_err(|error| service::failed(run, error))?);
         }
         Ok(vectors)
     }
@@ -138,14 +115,6 @@ impl Embed {
             InferenceError::Device(_) => run.out_of_order(error),
             error => run.error(ErrorCategory::Runtime, error),
         })
-    }
-}
-
-/// The error for a page. A service that is away ends the run, and is not charged to a page.
-fn failed(run: &VolumeRun, error: EngineError) -> StageError {
-    match error {
-        EngineError::Away { category, .. } => run.service_away(category, error),
-        EngineError::Page { category, .. } => run.error(category, error),
     }
 }
 
@@ -185,7 +154,7 @@ impl PageStage for Embed {
     type Fetched = ();
     type Row = VectorRow;
 
-    const VERSION: u32 = 1;
+    const VERSION: u32 = 2;
 
     fn models_of(&self, planned: &[PlannedPage<PageOfChunks>]) -> Vec<ModelRef> {
         let embedder = planned.first().and_then(|page| page.input.embedder.as_ref());
@@ -207,7 +176,7 @@ impl PageStage for Embed {
         None
     }
 
-    fn record(&self, rows: &[VectorRow]) -> Map<String, Value> {
+    fn record(&self, _: &PlannedPage<PageOfChunks>, rows: &[VectorRow]) -> Map<String, Value> {
         let terms: usize = rows.iter().map(|row| row.indices.len()).sum();
         let dimension = rows.first().map(|row| row.dense.len());
         let mean = (!rows.is_empty()).then(|| terms as f64 / rows.len() as f64);
@@ -220,9 +189,14 @@ impl PageStage for Embed {
     }
 
     async fn plan(&self, run: &VolumeRun) -> Result<Vec<PlannedPage<PageOfChunks>>, StageError> {
-        let embedder = self
-            .embedder(run.config())
-            .map_err(|error| run.error(ErrorCategory::Config, error))?;
+        let embedder = service::named(
+            &self.embedders,
+            Embedder::engine,
+            &self.model,
+            run.config(),
+            &self.name(),
+        )
+        .map_err(|message| run.error(ErrorCategory::Config, message))?;
         let key = run.layout.chunks();
         let table = read_table::<ChunkRow>(run.store.as_ref(), &key)
             .await
@@ -232,15 +206,17 @@ impl PageStage for Embed {
         let mut planned = Vec::new();
         for chunks in table.rows.chunk_by(same_page) {
             let page = &chunks[0];
-            let Some(made_of) = table.provenance.pages.get(&page.image_name) else {
+            if !table.provenance.pages.contains_key(&page.image_name) {
                 continue;
-            };
+            }
+            // What else of the chunks has changed makes no other vectors.
+            let texts = chunks.iter().map(|chunk| &chunk.text);
             planned.push(PlannedPage {
                 name: ImageName::new(page.image_name.as_str())
                     .map_err(|error| run.error(ErrorCategory::Input, error))?,
                 index: u32::try_from(page.page_index).unwrap_or(0),
                 input_path: key.to_string(),
-                input_hash: made_of.digest(),
+                input_hash: Digest::of_parts(texts),
                 cost: chunks.iter().map(|chunk| f64::from(chunk.tokens)).sum(),
                 input: PageOfChunks {
                     embedder: embedder.cloned(),

@@ -16,6 +16,7 @@ use crate::search::volume_text;
 use parkhang_core::domain::{
     ErrorCategory, Hardware, StageError, StageName, StageReport, StageVerdict, VolumeId,
 };
+use parkhang_core::failpoint::Failpoint;
 use parkhang_core::policy::forecast::MadeWith;
 use parkhang_store::artifact::{ArtifactError, VolumeLayout};
 use parkhang_store::storage::{ArtifactStore, StorageError};
@@ -90,9 +91,11 @@ impl StageLogic for Indexer {
     async fn run(&self, context: StageContext) -> StageVerdict {
         let layout = VolumeLayout::of(&context.assignment);
         run_whole(&context, async {
-            let indexed = self.index(&layout, &context.assignment.volume).await;
+            let volume = &context.assignment.volume;
+            let indexed = self.index(&layout, volume).await;
             let Indexed { pages, lines, bytes } =
                 indexed.map_err(|error| StageError::new(self.name().as_str(), error.category(), &error))?;
+            Failpoint::IndexWritten.hit_in(volume, &context.assignment.fence.stage);
             Ok(StageReport {
                 metrics: json!({
                     "indexed_pages": pages,

@@ -6,13 +6,12 @@ use std::collections::HashMap;
 use async_trait::async_trait;
 use parkhang_documents::{ScanLine, tibetan_blocks};
 use parkhang_models::line_detection::PageGeometry;
-use parkhang_models::page::geometry::Point;
 use parkhang_models::recognition::ewts::to_unicode_exact;
 use serde_json::Map;
 
 use super::compute;
 use super::info::StageInfo;
-use super::page_geometry::page_geometry;
+use super::page_geometry::{bounds_on_scan, page_geometry};
 use super::page_stage::{PageStage, PlannedPage, VolumeRun};
 use super::table::{StageDefinition, StageModels};
 use crate::runner::CpuPool;
@@ -159,33 +158,13 @@ fn blocks_of(page: &PageOfLines) -> Vec<BlockRow> {
         .collect()
 }
 
-/// The line of a text on its scan; `None` where it has no place, as in a table whose lines were found anew since.
+/// The line of a text on its scan, if it has a place there.
 fn placed(row: &OcrResultRow, line: Option<&LineImageRow>, to_scan: &PageGeometry) -> Option<PlacedLine> {
-    let corners: Vec<[i32; 2]> = match (&row.outline, line) {
-        (Some(outline), _) => outline.clone(),
-        (None, Some(line)) => {
-            let (right, bottom) = (line.bbox_x + line.bbox_w, line.bbox_y + line.bbox_h);
-            let (left, top) = (line.bbox_x, line.bbox_y);
-            vec![[left, top], [right, top], [right, bottom], [left, bottom]]
-        }
-        (None, None) => return None,
-    };
-    let corners = corners.iter().map(|[x, y]| to_scan.to_page(Point::new(*x, *y)));
-    let around = |bounds: [f32; 4], point: Point| {
-        let (x, y) = (point.x as f32, point.y as f32);
-        [
-            bounds[0].min(x),
-            bounds[1].min(y),
-            bounds[2].max(x),
-            bounds[3].max(y),
-        ]
-    };
-    let nothing = [f32::MAX, f32::MAX, f32::MIN, f32::MIN];
     Some(PlacedLine {
         text: match row.encoding {
             TextEncoding::Unicode => row.text.clone(),
             TextEncoding::Wylie => to_unicode_exact(&row.text),
         },
-        bounds: corners.fold(nothing, around),
+        bounds: bounds_on_scan(row, line, to_scan)?,
     })
 }

@@ -11,7 +11,7 @@
 //! gives the same bytes; times are in the manifests, which lie in a folder of their own.
 //!
 //! The consequence of a page's failure for its volume is decided after the run (`paged`), where it is known whether the node, the
-//! store or the page was to blame. The stages themselves (`line_detection`, `line_extraction`, `ocr`, `clean`, `line_blocks`; `page_text`, `page_ocr`, `doctags`;
+//! store or the page was to blame. The stages themselves (`line_detection`, `line_extraction`, `ocr`, `clean`, `combine`, `line_blocks`; `page_text`, `page_ocr`, `doctags`;
 //! `chunk`, `embed`) are left with
 //! a plan and the work on one page.
 
@@ -19,6 +19,7 @@ mod account;
 mod checkpoint;
 mod chunk;
 mod clean;
+mod combine;
 mod doctags;
 mod embed;
 mod fetch_ahead;
@@ -31,6 +32,7 @@ mod line_extraction;
 mod manifests;
 mod ocr;
 mod ocr_choice;
+mod ocr_operations;
 mod ocr_reader;
 mod ocr_service;
 mod page_events;
@@ -44,6 +46,7 @@ mod publish;
 mod reduce;
 mod registry;
 mod scans;
+mod service;
 mod table;
 mod whole;
 
@@ -67,14 +70,14 @@ pub use info::StageInfo;
 pub use manifests::ManifestFolder;
 pub use page_geometry::page_geometry;
 pub use pipelines::{
-    DOCUMENTS, OCR, OCR_DOCUMENTS, PAGE_OCR, Pipelines, documents_pipeline, ocr_documents_pipeline,
-    ocr_pipeline, page_ocr_pipeline,
+    COMBINE, DOCUMENTS, OCR, OCR_DOCUMENTS, PAGE_OCR, Pipelines, combine_pipeline, documents_pipeline,
+    ocr_documents_pipeline, ocr_pipeline, page_ocr_pipeline,
 };
 pub use registry::{
     Embeddings, LayoutReader, LineSegmenter, ModelSet, PrintReader, Recogniser, StageRegistry, StageServices,
     Tokenizer,
 };
-pub use table::{ModelKind, PipelineError, SCANS, StageDefinition, StageModels, StageTable};
+pub use table::{ModelKind, PipelineError, READINGS, SCANS, StageDefinition, StageModels, StageTable};
 
 /// Stages that come with the program. Whatever lists, counts or checks stages goes by this table.
 const STAGES: &[StageDefinition] = &[
@@ -82,6 +85,7 @@ const STAGES: &[StageDefinition] = &[
     line_extraction::STAGE,
     ocr::STAGE,
     clean::STAGE,
+    combine::STAGE,
     page_text::STAGE,
     page_ocr::STAGE,
     doctags::STAGE,

@@ -14,6 +14,7 @@ use parkhang_models::recognition::read::{LineText, read_logits};
 use serde_json::{Map, Value, json};
 
 use super::info::StageInfo;
+use super::ocr_operations::take_over;
 use super::ocr_reader::Reader;
 use super::page_stage::{PageStage, PlannedPage, VolumeRun};
 use super::registry::StageServices;
@@ -322,6 +323,9 @@ impl PageStage for Ocr {
         let chosen = self.choose(run, &planned).await?;
         for page in &mut planned {
             page.input.reader = chosen;
+        }
+        if let Some(engine) = &engine {
+            take_over(run, engine, &planned).await?;
         }
         Ok(planned)
     }

@@ -1,12 +1,10 @@
 //! Reading of pages by a service in the place of a recogniser.
 //!
 //! The service gets the straightened page. Where its lines have places, these are the lines of the page; where it has text alone, that is
-//! divided among our own lines by what our recogniser reads there. An answer is kept beside the table before anything is made of it, so
-//! that it is paid for once: whoever does the page again finds it there, unless the picture or the settings of the service are others.
+//! divided among our own lines by what our recogniser reads there.
 
 use bytes::Bytes;
 use parkhang_answers::align::{Alignment, align};
-use serde_json::Value;
 use tracing::warn;
 use uuid::Uuid;
 
@@ -14,12 +12,11 @@ use super::info::StageInfo;
 use super::line_extraction::LINE_NAMESPACE;
 use super::ocr::{Ocr, PageImages, PageLines, fetch_images, with_depth};
 use super::page_stage::{PlannedPage, VolumeRun};
-use crate::engines::{Engine, EngineError, EngineLine, PageText};
-use crate::runner::off_the_clock;
-use crate::telemetry::at_step;
-use parkhang_core::domain::{ErrorCategory, PageStep, StageError, TextEncoding, Usage};
-use parkhang_store::artifact::{Digest, KeptAnswer, LineImageRow, OcrResultRow, Segment};
-use parkhang_store::storage::{ArtifactKey, StorageError};
+use super::service;
+use crate::engines::{Engine, EngineLine, PageText, request_about};
+use parkhang_core::domain::{ErrorCategory, StageError, TextEncoding, Usage};
+use parkhang_store::artifact::{Digest, LineImageRow, OcrResultRow, Segment};
+use parkhang_store::storage::ArtifactKey;
 
 impl Ocr {
     /// The service that the job names for the stage, if it names one.
@@ -90,30 +87,17 @@ impl Ocr {
             Ok((picture, request))
         })
         .await?;
-        let key = run.layout.answer(&page.name);
-        let answer = match kept(run, &key, request).await? {
-            Some(answer) => answer,
-            None => {
-                let service = engine.model().name.as_str();
-                at_step(PageStep::Asking);
-                off_the_clock(run.may_spend(service)).await?;
-                let mut usage = Usage::default();
-                let answer = off_the_clock(engine.read(&picture, &mut usage)).await;
-                let charge = run
-                    .context
-                    .account
-                    .charge(service, usage, engine.prices(), &run.halt);
-                let kept = async {
-                    let kept = keep(run, &key, request, engine, &answer).await;
-                    at_step(PageStep::Asking);
-                    kept
-                };
-                let (kept, ()) = tokio::join!(kept, off_the_clock(charge));
-                kept?;
-                answer.map_err(|error| failed(run, error))?
-            }
+        let of_operation = request_about(engine.model().digest, page.input_hash);
+        let ask = async {
+            let mut usage = Usage::default();
+            let answer = engine.read(&picture, &mut usage).await;
+            (answer, usage)
         };
-        match engine.text(&answer).map_err(|error| failed(run, error))? {
+        let answer = service::answer(run, engine, &page.name, &[request, of_operation], ask).await?;
+        match engine
+            .text(&answer)
+            .map_err(|error| service::failed(run, error))?
+        {
             PageText::Lines(lines) => Ok(rows_with_places(run, page, engine, &lines)),
             PageText::Plain(text) => self.rows_of_text(run, page, text, lines).await,
         }
@@ -151,68 +135,6 @@ impl Ocr {
         }
         Ok(aligned_rows(rows, alignment))
     }
-}
-
-/// The error for a page. A service that is away ends the run, and is not charged to a page.
-fn failed(run: &VolumeRun, error: EngineError) -> StageError {
-    match error {
-        EngineError::Away { category, .. } => run.service_away(category, error),
-        EngineError::Page { category, .. } => run.error(category, error),
-    }
-}
-
-/// The answer that an earlier run has kept, if it is one to the same request.
-async fn kept(run: &VolumeRun, key: &ArtifactKey, request: Digest) -> Result<Option<Value>, StageError> {
-    if run.config().force {
-        return Ok(None);
-    }
-    let packed = match off_the_clock(run.store.get(key)).await {
-        Ok(packed) => packed,
-        Err(StorageError::NotFound { .. }) => return Ok(None),
-        Err(error) => return Err(run.storage_error(&error)),
-    };
-    let kept = match KeptAnswer::unpack(&packed) {
-        Ok(kept) => kept,
-        Err(error) => {
-            warn!(%key, %error, "ignoring a damaged answer; the service is asked again");
-            return Ok(None);
-        }
-    };
-    let is_good = kept.request == request && kept.error.is_none();
-    Ok(is_good.then_some(kept.answer))
-}
-
-/// Keeps an answer, also one that is no text of the page.
-async fn keep(
-    run: &VolumeRun,
-    key: &ArtifactKey,
-    request: Digest,
-    engine: &Engine,
-    answer: &Result<Value, EngineError>,
-) -> Result<(), StageError> {
-    let (answer, error) = match answer {
-        Ok(answer) => (answer, None),
-        Err(
-            error @ EngineError::Page {
-                answer: Some(answer), ..
-            },
-        ) => (&**answer, Some(error.to_string())),
-        // Nothing came that was paid for.
-        Err(_) => return Ok(()),
-    };
-    let kept = KeptAnswer {
-        request,
-        service: engine.model().name.clone(),
-        error,
-        answer: answer.clone(),
-    };
-    let packed = kept
-        .pack()
-        .map_err(|error| run.error(ErrorCategory::Runtime, error))?;
-    at_step(PageStep::Storing);
-    off_the_clock(run.store.put(key, packed))
-        .await
-        .map_err(|error| run.storage_error(&error))
 }
 
 /// Rows of lines that have places of their own. Their picture is the straightened page.

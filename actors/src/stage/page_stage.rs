@@ -187,8 +187,8 @@ pub(crate) trait PageStage: StageInfo + 'static {
     fn image_name(row: &Self::Row) -> &str;
 
     /// Fields of the record of a page in the manifest, beside those of all stages.
-    fn record(&self, rows: &[Self::Row]) -> Map<String, Value> {
-        let _ = rows;
+    fn record(&self, page: &PlannedPage<Self::Input>, rows: &[Self::Row]) -> Map<String, Value> {
+        let _ = (page, rows);
         Map::new()
     }
 

@@ -460,8 +460,9 @@ impl<S: PageStage> ItemWorker for PageWorker<S> {
         self.ledger.standing(&item.item_id, item.fingerprint)
     }
 
-    fn manifest(&self, _: &WorkItem, rows: &Vec<S::Row>) -> Map<String, Value> {
-        let mut record = self.stage.record(rows);
+    fn manifest(&self, item: &WorkItem, rows: &Vec<S::Row>) -> Map<String, Value> {
+        let page = self.pages.get(&item.item_id);
+        let mut record = page.map_or_else(Map::new, |page| self.stage.record(page, rows));
         record.insert("rows".to_owned(), Value::from(rows.len()));
         record
     }

@@ -6,8 +6,8 @@ use parkhang_core::domain::{Pipeline, StageName};
 
 use super::table::{PipelineError, StageDefinition, StageTable};
 use super::{
-    chunk, doctags, embed, index, line_blocks, line_detection, line_extraction, ocr, page_ocr, page_text,
-    reduce,
+    chunk, combine, doctags, embed, index, line_blocks, line_detection, line_extraction, ocr, page_ocr,
+    page_text, reduce,
 };
 
 /// Name of the pipeline of a job that names none.
@@ -21,6 +21,14 @@ pub const DOCUMENTS: &str = "documents";
 
 /// Name of the pipeline that makes documents of what [`OCR`] reads.
 pub const OCR_DOCUMENTS: &str = "ocr_documents";
+
+/// Name of the pipeline that makes one text of what several jobs have read.
+pub const COMBINE: &str = "combine";
+
+/// The stages of the pipeline [`COMBINE`], from readings to text.
+pub fn combine_pipeline() -> Pipeline {
+    pipeline(&[combine::STAGE, reduce::STAGE])
+}
 
 /// The stages of the pipeline [`OCR`], from scans to text.
 pub fn ocr_pipeline() -> Pipeline {
@@ -85,6 +93,7 @@ impl Pipelines {
             (PAGE_OCR.to_owned(), page_ocr_pipeline()),
             (DOCUMENTS.to_owned(), documents_pipeline()),
             (OCR_DOCUMENTS.to_owned(), ocr_documents_pipeline()),
+            (COMBINE.to_owned(), combine_pipeline()),
         ]))
     }
 
@@ -108,6 +117,15 @@ impl Pipelines {
         }
         self.0.insert(name.to_owned(), table.pipeline(stages)?);
         Ok(())
+    }
+
+    /// Names of the pipelines that have a stage.
+    pub fn having(&self, stage: &str) -> impl Iterator<Item = &str> {
+        let having = self
+            .0
+            .iter()
+            .filter(move |(_, pipeline)| pipeline.place_of(stage).is_ok());
+        having.map(|(name, _)| name.as_str())
     }
 
     /// The pipeline of a name.
@@ -154,7 +172,7 @@ mod tests {
         assert_eq!(pipelines.get(OCR), Ok(&ocr_pipeline()));
         assert_eq!(
             pipelines.get("line").unwrap_err().to_string(),
-            "there is no pipeline line (did you mean lines?); the pipelines are documents, lines, ocr, ocr_documents, page_ocr"
+            "there is no pipeline line (did you mean lines?); the pipelines are combine, documents, lines, ocr, ocr_documents, page_ocr"
         );
         for (name, stages, message) in [
             (

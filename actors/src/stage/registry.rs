@@ -209,6 +209,8 @@ impl StageServices {
 #[derive(Debug, Clone)]
 pub struct StageRegistry {
     stages: Vec<Arc<dyn StageLogic>>,
+    /// Services that the stages ask while they wait.
+    engines: Vec<Engine>,
 }
 
 impl StageRegistry {
@@ -229,12 +231,23 @@ impl StageRegistry {
     pub fn restricted(services: &StageServices, runs: impl Fn(&StageName) -> bool) -> io::Result<Self> {
         let rows = services.stages.stages().iter().filter(|row| runs(&row.name()));
         let stages: io::Result<_> = rows.map(|row| (row.build)(services)).collect();
-        Ok(Self::of(stages?))
+        Ok(Self {
+            stages: stages?,
+            engines: services.models.engines.clone(),
+        })
     }
 
     /// A registry of just these stages.
     pub fn of(stages: Vec<Arc<dyn StageLogic>>) -> Self {
-        Self { stages }
+        Self {
+            stages,
+            engines: Vec::new(),
+        }
+    }
+
+    /// Returns the services that its stages ask while they wait.
+    pub fn engines(&self) -> &[Engine] {
+        &self.engines
     }
 
     pub fn stages(&self) -> &[Arc<dyn StageLogic>] {

@@ -94,3 +94,12 @@ pub(super) fn in_points([x0, y0, x1, y1]: [f32; 4], map: Option<PixelMap>) -> [f
     let Rect { x0, y0, x1, y1 } = map.rect_to_points(Rect { x0, y0, x1, y1 });
     [x0, y0, x1, y1]
 }
+
+/// A box of a page in pixels of its picture: the inverse of [`in_points`].
+pub(super) fn in_pixels([x0, y0, x1, y1]: [f32; 4], map: Option<PixelMap>) -> [f32; 4] {
+    let Some(map) = map else {
+        return [x0, y0, x1, y1];
+    };
+    let Rect { x0, y0, x1, y1 } = map.rect_to_pixels(Rect { x0, y0, x1, y1 });
+    [x0, y0, x1, y1]
+}

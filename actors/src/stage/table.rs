@@ -8,13 +8,16 @@ use std::sync::Arc;
 use parkhang_core::domain::{
     Hardware, InvalidPipeline, JobConfig, Pipeline, StageName, UnknownStage, did_you_mean,
 };
-use parkhang_store::artifact::TableSchema;
+use parkhang_store::artifact::{ArtifactRow, LineDetectionRow, LineImageRow, TableSchema};
 use serde_json::{Map, Value};
 
 use super::{StageLogic, StageServices};
 
 /// Input of stages that begin from the scans of a volume, which the source of pages gives and no stage writes.
 pub const SCANS: &str = "scans";
+
+/// Input of stages that begin from what other jobs have read: lines with their places and texts, which no stage of the job writes.
+pub const READINGS: &str = "readings";
 
 /// Models that nodes load for a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,6 +89,11 @@ impl StageDefinition {
     /// True if the stage begins from the scans of a volume.
     pub fn has_scans(&self) -> bool {
         self.reads.iter().any(|set| set.contains(&SCANS))
+    }
+
+    /// True if the stage begins from what other jobs have read.
+    pub fn has_readings(&self) -> bool {
+        self.reads.iter().any(|set| set.contains(&READINGS))
     }
 
     /// True if the stage goes page by page.
@@ -239,7 +247,7 @@ impl StageTable {
     ///
     /// [`PipelineError`] for a stage that is not in the table, is named twice, or reads a table that no stage before it writes.
     pub fn pipeline(&self, names: &[impl AsRef<str>]) -> Result<Pipeline, PipelineError> {
-        let mut written = BTreeSet::from([SCANS]);
+        let mut written = BTreeSet::from([SCANS, READINGS]);
         let mut stages = Vec::with_capacity(names.len());
         for name in names {
             let name = name.as_ref();
@@ -256,6 +264,10 @@ impl StageTable {
                 });
             }
             written.extend(stage.writes.iter().map(|table| table.name));
+            if stage.has_readings() {
+                // Readings come with the pages and lines of the job that found them.
+                written.extend([LineDetectionRow::TABLE, LineImageRow::TABLE]);
+            }
             stages.push(stage.name());
         }
         Ok(Pipeline::new(stages)?)

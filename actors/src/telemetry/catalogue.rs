@@ -19,7 +19,7 @@ const COUNTS: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512
 pub(super) const SERVICE_IN_FLIGHT: Gauge<1> = Gauge::new(
     "parkhang_service_in_flight",
     &["service"],
-    "Jobs of tasks that a service has in hand",
+    "Jobs of tasks that a service has in hand, or requests under way from all nodes",
 );
 pub(super) const SERVICE_OLDEST_SECONDS: Gauge<1> = Gauge::new(
     "parkhang_service_oldest_seconds",

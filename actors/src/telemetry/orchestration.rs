@@ -121,6 +121,11 @@ impl TaskReported<'_> {
     pub(crate) fn emit(self) {
         let task = self.0;
         if let Some(error) = task.last_error.as_ref().filter(|_| task.outages > 0) {
+            if error.category == ErrorCategory::Pending {
+                // Nothing is wrong.
+                debug!(task = %task.id, volume = %task.volume, stage = %task.position, %error, "the volume waits for another job");
+                return;
+            }
             let (counter, what) = match error.category {
                 ErrorCategory::Node => (
                     NODE_OUTAGES,

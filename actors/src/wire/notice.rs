@@ -4,7 +4,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::message::{NodeNotice, NodePhase, Peer};
 use super::translate::Unusable;
-use parkhang_core::domain::{ActorRecord, StageName, WorkerId};
+use parkhang_core::domain::{ActorRecord, EngineRecord, StageName, WorkerId};
 
 /// A [`NodeNotice`] with its document decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +32,8 @@ pub struct NodeAbout {
     pub health: Option<String>,
     /// Its pools.
     pub pools: Vec<PoolAbout>,
+    /// Services that it asks while its stages wait.
+    pub engines: Vec<EngineRecord>,
     /// Its actors, without those of kinds that this build does not know.
     #[serde(deserialize_with = "known")]
     pub actors: Vec<ActorRecord>,

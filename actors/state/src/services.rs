@@ -20,6 +20,13 @@ use parkhang_core::domain::{
 /// Every method may fail as those of [`StateStore`](super::StateStore) do, and may then be repeated.
 #[async_trait]
 pub trait ServiceStore: Send + Sync + fmt::Debug {
+    /// Writes that the work of a lease is about to be sent to its service. Returns true the first time: nothing was sent before.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError::Deposed`] if the store belongs to a leader that was replaced, and those of every method.
+    async fn intend_submit(&self, lease: &Fence, at: DateTime<Utc>) -> Result<bool, StateError>;
+
     /// Writes the job of a lease. Returns true if the lease is in force and this is its job; the first one that is written stays.
     ///
     /// # Errors

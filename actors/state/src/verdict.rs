@@ -98,7 +98,9 @@ pub fn change_of(report: LeaseReport, context: ReportContext, now: DateTime<Utc>
                 ErrorCategory::Node => {
                     format!("node out of order, tried {outages} times: {}", error.message)
                 }
-                ErrorCategory::Service => format!("waiting for {}, tried {outages} times", error.message),
+                ErrorCategory::Service | ErrorCategory::Pending => {
+                    format!("waiting for {}, tried {outages} times", error.message)
+                }
                 _ => format!("storage unavailable, tried {outages} times: {}", error.message),
             };
             let error = StageError { message, ..error };

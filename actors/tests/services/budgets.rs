@@ -2,10 +2,14 @@
 
 use std::sync::Arc;
 
-use parkhang_core::domain::testing::new_job;
-use parkhang_core::domain::{Adjustment, Amount, JobConfig, JobStatus, NewJob, Spending, Task, TaskStatus};
+use chrono::{TimeDelta, Utc};
+use parkhang_core::domain::testing::{new_job, stage};
+use parkhang_core::domain::{
+    Adjustment, Amount, Expense, JobConfig, JobStatus, NewJob, Spending, Task, TaskStatus, Usage, WorkerId,
+};
 use parkhang_core::policy::job_action::JobAction;
-use parkhang_state::{MemoryStore, StateStore};
+use parkhang_core::policy::transition::Event;
+use parkhang_state::{Change, Expected, MemoryStore, StateStore};
 use parkhang_store::storage::MemoryArtifacts;
 use parkhang_test_support::Wait;
 
@@ -67,6 +71,59 @@ async fn a_job_that_has_spent_its_budget_waits_and_loses_nothing() {
         (service.submits().0 as u64, spent().await),
         (VOLUMES, submits(VOLUMES))
     );
+    running.abort();
+    sandbox.stop().await;
+}
+
+/// The leader died between the lease and the submit, and others have used the budget up since.
+///
+/// Rows: 84, 242.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lease_whose_work_was_never_sent_is_no_way_around_the_budget() {
+    let service = Service::start(&[]).await;
+    let store = Arc::new(MemoryStore::new());
+    let job = NewJob {
+        config: JobConfig {
+            budget: "1".parse().unwrap(),
+            ..JobConfig::default()
+        },
+        ..new_job(&["scrape"], 1)
+    };
+    let began = Utc::now() - TimeDelta::seconds(2);
+    let job = store.create_job(&job, began).await.unwrap();
+    let task = store.tasks(job.id).await.unwrap().remove(0);
+    let leased = Event::Leased {
+        stage: stage("scrape"),
+        worker: WorkerId::of_service("scraper", &stage("scrape")),
+        until: began + TimeDelta::seconds(60),
+    };
+    let changes = [Change::new(Expected::of(&task), leased)];
+    let leased = store.commit(&changes, began).await.unwrap().remove(0);
+    let expense = Expense {
+        fence: leased.applied().unwrap().fence().unwrap(),
+        service: "another".to_owned(),
+        usage: Usage::CALL,
+        cost: "1".parse().unwrap(),
+    };
+    store.spend(&expense).await.unwrap();
+
+    let sandbox = leader(store.clone()).start().await;
+    let (_external, running) = external(
+        &sandbox.orchestrator,
+        store.clone(),
+        store.clone(),
+        Arc::new(MemoryArtifacts::default()),
+        vec![("scrape", service.at_stage("scraper", false))],
+    );
+    let at_rest = async || {
+        let status = store.job_by_id(job.id).await.unwrap().unwrap().status;
+        let task = store.tasks(job.id).await.unwrap().remove(0);
+        (status, task.lease.is_some())
+    };
+    Wait::until("the job is paused, and the lease released")
+        .sees_async(at_rest, |at_rest| *at_rest == (JobStatus::Paused, false))
+        .await;
+    assert_eq!(service.submits().0, 0);
     running.abort();
     sandbox.stop().await;
 }

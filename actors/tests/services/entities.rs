@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parkhang_actors::entity::{Entities, EntityOptions};
-use parkhang_actors::services::{ServiceBounds, StageService};
+use parkhang_actors::services::{ServiceBounds, StageService, WorkElsewhere};
 use parkhang_core::domain::testing::stage;
 use parkhang_core::domain::{EntityPipeline, EntityStage, EntityStatus, StageLimits};
 use parkhang_state::{EmbeddedPostgres, EntityTable, PostgresStore};
@@ -21,12 +21,12 @@ const STAGES: [&str; 5] = ["scrape", "intel", "strategy", "subject", "messaging"
 const LEADS: i64 = 50;
 const MAX_RETRIES: u32 = 4;
 /// Most rows that a service has at once.
-const IN_FLIGHT: usize = 7;
+pub(crate) const IN_FLIGHT: usize = 7;
 const OFTEN: Duration = Duration::from_millis(50);
 const NEVER: Duration = Duration::from_secs(3600);
 
 /// Rows, and a note of each time that a stage of one is completed.
-const THEIRS: &str = "create table leads (
+pub(crate) const THEIRS: &str = "create table leads (
         id bigint generated always as identity primary key, email text, created_at timestamptz not null default now()
     );
     insert into leads (email) select n || '@example.com' from generate_series(1, 50) n;
@@ -44,7 +44,7 @@ const THEIRS: &str = "create table leads (
     end $$;
     create trigger noted after update on leads for each row execute function note();";
 
-fn pipeline() -> Arc<EntityPipeline> {
+pub(crate) fn pipeline() -> Arc<EntityPipeline> {
     let named = |(index, name): (usize, &&str)| EntityStage {
         name: stage(name),
         next: STAGES.get(index + 1).map(|next| stage(next)),
@@ -57,19 +57,20 @@ fn pipeline() -> Arc<EntityPipeline> {
     Arc::new(EntityPipeline::new("leads", "leads", stages).unwrap())
 }
 
-async fn connect(options: &PgConnectOptions) -> PgConnection {
+pub(crate) async fn connect(options: &PgConnectOptions) -> PgConnection {
     options.connect().await.unwrap()
 }
 
-async fn run(connection: &mut PgConnection, script: String) {
+pub(crate) async fn run(connection: &mut PgConnection, script: String) {
     raw_sql(AssertSqlSafe(script)).execute(connection).await.unwrap();
 }
 
 /// A process with the role entity, whose workers look at this interval.
-async fn process(
+pub(crate) async fn process(
     options: &PgConnectOptions,
     (scraper, llm): (&Service, &Service),
     poll_interval: Duration,
+    elsewhere: Option<Arc<dyn WorkElsewhere>>,
 ) -> Arc<Entities> {
     let store = PostgresStore::connect_with(options.clone()).await.unwrap();
     let table = store.entity_database().open(pipeline()).await.unwrap();
@@ -82,6 +83,7 @@ async fn process(
     });
     let options = EntityOptions {
         poll_interval,
+        elsewhere,
         ..EntityOptions::default()
     };
     let bounds = ServiceBounds {
@@ -112,7 +114,7 @@ async fn every_row_is_completed_once_or_has_failed_with_its_reason() {
     )
     .await;
 
-    let first = process(&options, (&scraper, &llm), OFTEN).await;
+    let first = process(&options, (&scraper, &llm), OFTEN, None).await;
     let looked = PostgresStore::connect_with(options.clone()).await.unwrap();
     let table = looked.entity_database().open(pipeline()).await.unwrap();
     let never = CancellationToken::new();
@@ -127,7 +129,7 @@ async fn every_row_is_completed_once_or_has_failed_with_its_reason() {
     running.abort();
     assert!(running.await.unwrap_err().is_cancelled());
 
-    let second = process(&options, (&scraper, &llm), OFTEN).await;
+    let second = process(&options, (&scraper, &llm), OFTEN, None).await;
     let stop = CancellationToken::new();
     let (working, stopping) = (second.clone(), stop.clone());
     let running = tokio::spawn(async move { working.run(&stopping).await });
@@ -213,7 +215,7 @@ async fn a_row_that_somebody_queues_is_submitted_before_the_next_interval() {
     let mut connection = connect(&options).await;
     run(&mut connection, EntityTable::schema(&pipeline())).await;
     let (scraper, llm) = (Service::start(&[]).await, Service::start(&[]).await);
-    let entities = process(&options, (&scraper, &llm), NEVER).await;
+    let entities = process(&options, (&scraper, &llm), NEVER, None).await;
     let stop = CancellationToken::new();
     let (working, stopping) = (entities.clone(), stop.clone());
     let running = tokio::spawn(async move { working.run(&stopping).await });
@@ -245,7 +247,7 @@ async fn a_service_has_no_more_rows_at_once_than_it_may() {
         Service::start(&[]).await,
         Service::start(&[(1, Fault::Never); 40]).await,
     );
-    let entities = process(&options, (&scraper, &llm), OFTEN).await;
+    let entities = process(&options, (&scraper, &llm), OFTEN, None).await;
     let stop = CancellationToken::new();
     let (working, stopping) = (entities.clone(), stop.clone());
     let running = tokio::spawn(async move { working.run(&stopping).await });

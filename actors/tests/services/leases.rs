@@ -16,7 +16,7 @@ use parkhang_test_support::Wait;
 use tokio::task::JoinHandle;
 
 use crate::service::{Fault, Service};
-use crate::tasks::{external, leader};
+use crate::tasks::{at_rest, external, leader};
 
 /// Leader over a store in memory, whose only stage is the service's.
 async fn lead(store: &Arc<MemoryStore>, service: &Service) -> (Sandbox, Arc<ExternalStages>, JoinHandle<()>) {
@@ -125,6 +125,48 @@ async fn what_is_told_of_a_lease_that_is_over_changes_nothing() {
     assert_eq!(service.submits().0, 2);
     running.abort();
     sandbox.stop().await;
+}
+
+/// Rows: 230, 231.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_has_hardly_begun_keeps_what_it_hears_and_carries_it_out_then() {
+    let service = Service::start(&[(1, Fault::Never)]).await;
+    let store = Arc::new(MemoryStore::new());
+    let job = store
+        .create_job(&new_job(&["scrape"], 1), Utc::now())
+        .await
+        .unwrap();
+    let (first, _, running) = lead(&store, &service).await;
+    let task = the_task(&store).await.id;
+    Wait::until("the service has the task")
+        .sees_async(
+            async || store.service_jobs(task).await.unwrap().len(),
+            |jobs| *jobs == 1,
+        )
+        .await;
+    running.abort();
+    first.orchestrator.kill();
+
+    let sandbox = leader(store.clone()).start().await;
+    let stages = vec![("scrape", service.at_stage("scraper", false))];
+    let begins = at_rest(
+        &sandbox.orchestrator,
+        store.clone(),
+        store.clone(),
+        Arc::new(MemoryArtifacts::default()),
+        stages,
+        None,
+    );
+    let told = &service.messages()[0];
+    assert_eq!(begins.hear(told).await.unwrap(), Heard::Processed);
+    assert_eq!(store.kept_messages(0, 9).await.unwrap().len(), 1);
+    assert_eq!(the_task(&store).await.status, TaskStatus::Running);
+    let run = begins.clone();
+    let running = tokio::spawn(async move { run.run().await });
+    begins.take_messages().await.unwrap();
+    sandbox.job_ends(job.id, JobStatus::Completed).await;
+    assert_eq!(store.kept_messages(0, 9).await.unwrap(), []);
+    running.abort();
 }
 
 /// Rows: 230, 231, 233.

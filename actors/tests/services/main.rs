@@ -6,5 +6,7 @@ mod budgets;
 mod entities;
 mod histories;
 mod leases;
+mod operations;
 mod service;
 mod tasks;
+mod together;

@@ -131,6 +131,7 @@ impl Service {
             max_body: 1 << 20,
             poll_interval: Duration::from_millis(50),
             has_webhook,
+            reader: None,
         }
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use chrono::Utc;
 use parkhang_actors::external::{ExternalStage, ExternalStages, Site};
 use parkhang_actors::orchestrator::OrchestratorHandle;
-use parkhang_actors::services::{ServiceBounds, StageService};
+use parkhang_actors::services::{ServiceBounds, StageService, WorkElsewhere};
 use parkhang_actors::stage::{StageLogic, StageTable};
 use parkhang_core::domain::testing::{new_job, stage};
 use parkhang_core::domain::{
@@ -25,7 +25,9 @@ use crate::service::{FAULTS, Service, UNREACHABLE, UNREADABLE};
 
 const VOLUMES: usize = 50;
 const MAX_RETRIES: u32 = 4;
-const IN_FLIGHT: usize = 12;
+pub(crate) const IN_FLIGHT: usize = 12;
+/// Place of the artifacts, as bodies of submits name it.
+pub(crate) const BUCKET: &str = "s3://press/archive";
 
 /// Job over volumes: a stage of ours, two of services, and another one of ours.
 pub(crate) fn job(volumes: usize) -> NewJob {
@@ -57,6 +59,20 @@ pub(crate) fn external(
     artifacts: Arc<dyn ArtifactStore>,
     stages: Vec<(&str, StageService)>,
 ) -> (Arc<ExternalStages>, JoinHandle<()>) {
+    let external = at_rest(orchestrator, store, services, artifacts, stages, None);
+    let running = external.clone();
+    (external, tokio::spawn(async move { running.run().await }))
+}
+
+/// External stages of an orchestrator, which nobody runs yet.
+pub(crate) fn at_rest(
+    orchestrator: &OrchestratorHandle,
+    store: Arc<dyn StateStore>,
+    services: Arc<dyn ServiceStore>,
+    artifacts: Arc<dyn ArtifactStore>,
+    stages: Vec<(&str, StageService)>,
+    elsewhere: Option<Arc<dyn WorkElsewhere>>,
+) -> Arc<ExternalStages> {
     let stages = stages.into_iter().map(|(name, service)| ExternalStage {
         name: stage(name),
         limits: StageLimits {
@@ -76,19 +92,17 @@ pub(crate) fn external(
         services,
         artifacts,
         stages: StageTable::new([]),
-        storage: "memory".to_owned(),
+        storage: BUCKET.to_owned(),
+        elsewhere,
         webhook_url: None,
         now: Utc::now,
     };
-    let external = ExternalStages::new(
+    Arc::new(ExternalStages::new(
         site,
         orchestrator.clone(),
         stages.collect(),
         &BTreeMap::from(bounds),
-    );
-    let external = Arc::new(external);
-    let running = external.clone();
-    (external, tokio::spawn(async move { running.run().await }))
+    ))
 }
 
 /// Everything of a leader, with a node of its own.

@@ -1,47 +1,14 @@
 //! Decision between the readings of a line.
 
-use std::str::FromStr;
+use parkhang_algorithms::Combination;
 
-use serde::{Deserialize, Serialize};
-
-use super::{Network, Place, Skeleton, SkeletonLine, Slot, Syllable, Trust};
+use crate::network::{Network, Slot};
+use crate::skeleton::{Place, Skeleton, SkeletonLine};
+use crate::syllables::Syllable;
+use crate::trust::Trust;
 
 /// Weight of the plausibility of a line against the mean log-probability of its syllables.
 const PLAUSIBILITY: f32 = 0.5;
-
-/// Way to decide between readings.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum How {
-    /// Each line as the first reading has it that has the line.
-    First,
-    /// Each line as the surest reading has it, by its confidence and the language model.
-    Best,
-    /// Each syllable as the readings say together, by their confidences.
-    #[default]
-    Vote,
-}
-
-impl How {
-    pub const ALL: [Self; 3] = [Self::First, Self::Best, Self::Vote];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::First => "first",
-            Self::Best => "best",
-            Self::Vote => "vote",
-        }
-    }
-}
-
-impl FromStr for How {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let known = Self::ALL.into_iter().find(|how| how.as_str() == text);
-        known.ok_or_else(|| format!("{text:?} is none of first, best and vote"))
-    }
-}
 
 /// Syllable of a combined line.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,6 +18,8 @@ pub struct Piece {
     pub confidence: f32,
     /// Numbers of the readings that have these letters here.
     pub readings: Vec<usize>,
+    /// Number of the syllable that the line of [`Combined::place`] has here; `None` where it has none.
+    pub at: Option<usize>,
 }
 
 /// Line of a combined text.
@@ -70,44 +39,42 @@ impl Combined {
 
 /// Combines the readings of the lines of a page. `trusts` are those of the readings, by their numbers; one that has none there is trusted as
 /// an unknown one.
-pub fn combine(skeleton: &Skeleton, trusts: &[Trust], how: How) -> Vec<Combined> {
+pub fn combine(skeleton: &Skeleton, trusts: &[Trust], how: Combination) -> Vec<Combined> {
     let unknown = Trust::default();
     let trust = |reading: usize| trusts.get(reading).unwrap_or(&unknown);
-    let lines = skeleton.lines.iter();
-    lines
-        .map(|line| {
-            let network = Network::new(line.readings.iter().map(Option::as_deref));
-            let pieces = match how {
-                How::First => chosen(&network, network.present.iter().position(|is| *is), &trust),
-                How::Best => chosen(&network, surest(line, &network, &trust), &trust),
-                How::Vote => network
-                    .slots
-                    .iter()
-                    .filter_map(|slot| vote(slot, &network, &trust))
-                    .collect(),
+    let combined = |line: &SkeletonLine| {
+        let network = Network::new(line.readings.iter().map(Option::as_deref));
+        let one = match how {
+            Combination::First => network.present.iter().position(|is| *is),
+            Combination::Best => surest(line, &network, &trust),
+            Combination::Vote => None,
+        };
+        let mut own = 0..;
+        let pieces = network.slots.iter().filter_map(|slot| {
+            let at = slot.votes[line.place.reading].as_ref().and_then(|_| own.next());
+            let piece = match (how, one) {
+                (Combination::Vote, _) => vote(slot, &network, &trust),
+                (_, reading) => said_by(slot, reading?, &trust),
             };
-            Combined {
-                place: line.place,
-                pieces,
-            }
-        })
-        .collect()
+            piece.map(|piece| Piece { at, ..piece })
+        });
+        Combined {
+            place: line.place,
+            pieces: pieces.collect(),
+        }
+    };
+    skeleton.lines.iter().map(combined).collect()
 }
 
-/// The line as one reading has it.
-fn chosen<'a>(network: &Network, reading: Option<usize>, trust: &impl Fn(usize) -> &'a Trust) -> Vec<Piece> {
-    let Some(reading) = reading else {
-        return Vec::new();
-    };
-    let pieces = network.slots.iter().filter_map(|slot| {
-        let syllable = slot.votes[reading].as_ref()?;
-        Some(Piece {
-            text: syllable.text.clone(),
-            confidence: trust(reading).of(syllable.confidence),
-            readings: agreeing(slot, syllable.letters()),
-        })
-    });
-    pieces.collect()
+/// The syllable as one reading has it.
+fn said_by<'a>(slot: &Slot, reading: usize, trust: &impl Fn(usize) -> &'a Trust) -> Option<Piece> {
+    let syllable = slot.votes[reading].as_ref()?;
+    Some(Piece {
+        text: syllable.text.clone(),
+        confidence: trust(reading).of(syllable.confidence),
+        readings: agreeing(slot, syllable.letters()),
+        at: None,
+    })
 }
 
 fn agreeing(slot: &Slot, letters: &str) -> Vec<usize> {
@@ -199,6 +166,7 @@ fn vote<'a>(slot: &Slot, network: &Network, trust: &impl Fn(usize) -> &'a Trust)
         text: format!("{letters}{signs}"),
         confidence: (odds(winner) / (all + 1.0)).clamp(0.0, 1.0),
         readings,
+        at: None,
     })
 }
 
@@ -207,7 +175,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{Bounds, Line, Reading, syllables};
+    use crate::reading::{Bounds, Line, Reading};
+    use crate::syllables::syllables;
 
     /// A reading of one line, with a confidence for each syllable.
     fn reading(text: &str, confidences: &[f32]) -> Reading {
@@ -230,7 +199,7 @@ mod tests {
         }
     }
 
-    fn text(readings: &[Reading], how: How) -> String {
+    fn text(readings: &[Reading], how: Combination) -> String {
         let combined = combine(&Skeleton::new(readings), &[], how);
         combined.iter().map(Combined::text).collect()
     }
@@ -243,15 +212,17 @@ mod tests {
             reading("བད་བར་གཤེགས་པ།", &sure),
             reading("བདེ་བར་གཤེགས་བ།", &sure),
         ];
-        assert_eq!(text(&readings, How::Vote), "བདེ་བར་གཤེགས་པ།");
-        assert_eq!(text(&readings, How::First), "བདེ་བར་གཤགས་པ།");
-        let combined = combine(&Skeleton::new(&readings), &[], How::Vote);
+        assert_eq!(text(&readings, Combination::Vote), "བདེ་བར་གཤེགས་པ།");
+        assert_eq!(text(&readings, Combination::First), "བདེ་བར་གཤགས་པ།");
+        let combined = combine(&Skeleton::new(&readings), &[], Combination::Vote);
         let agreed: Vec<&[usize]> = combined[0]
             .pieces
             .iter()
             .map(|piece| &piece.readings[..])
             .collect();
         assert_eq!(agreed, [&[0, 2][..], &[0, 1, 2], &[1, 2], &[0, 1]]);
+        let places: Vec<Option<usize>> = combined[0].pieces.iter().map(|piece| piece.at).collect();
+        assert_eq!(places, [Some(0), Some(1), Some(2), Some(3)]);
         let confidences: Vec<f32> = combined[0].pieces.iter().map(|piece| piece.confidence).collect();
         assert!(
             confidences[1] > confidences[0] && confidences[0] > 0.9,
@@ -266,7 +237,7 @@ mod tests {
             reading("བདི་བར་", &[0.99, 0.9]),
             reading("བདེ་བར་", &[0.3, 0.9]),
         ];
-        assert_eq!(text(&readings, How::Vote), "བདི་བར་");
+        assert_eq!(text(&readings, Combination::Vote), "བདི་བར་");
     }
 
     #[test]
@@ -276,7 +247,10 @@ mod tests {
             reading("བདེ་གཤེགས་པ་", &[0.9, 0.9, 0.9]),
             reading("བདེ་གཤེགས་པ།", &[0.9, 0.9, 0.95]),
         ];
-        assert_eq!(text(&readings, How::Vote), "བདེ་གཤེགས་པ།");
+        assert_eq!(text(&readings, Combination::Vote), "བདེ་གཤེགས་པ།");
+        let combined = combine(&Skeleton::new(&readings), &[], Combination::Vote);
+        let places: Vec<Option<usize>> = combined[0].pieces.iter().map(|piece| piece.at).collect();
+        assert_eq!(places, [Some(0), Some(2), None], "the first reading has the line");
     }
 
     #[test]
@@ -286,21 +260,12 @@ mod tests {
             reading("བདེ་བར་གཤེགས་པ།", &[0.9, 0.8, 0.9, 0.9]),
             reading("བདེ་བར་གཤགས་པ།", &[0.9, 0.8, 0.5, 0.9]),
         ];
-        assert_eq!(text(&readings, How::Best), "བདེ་བར་གཤེགས་པ།");
+        assert_eq!(text(&readings, Combination::Best), "བདེ་བར་གཤེགས་པ།");
         let mut told = readings;
         for (reading, plausibility) in told.iter_mut().zip([-3.0, -9.0, -1.0]) {
             reading.lines[0].plausibility = Some(plausibility);
         }
-        assert_eq!(text(&told, How::Best), "བདེ་བར་གཤགས་པ།");
-    }
-
-    #[test]
-    fn ways_are_known_by_their_names() {
-        for how in How::ALL {
-            assert_eq!(how.as_str().parse(), Ok(how));
-            assert_eq!(serde_json::to_value(how).unwrap(), how.as_str());
-        }
-        assert!("worst".parse::<How>().unwrap_err().contains("vote"));
+        assert_eq!(text(&told, Combination::Best), "བདེ་བར་གཤགས་པ།");
     }
 
     fn any_reading() -> impl Strategy<Value = Reading> {
@@ -310,7 +275,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn readings_that_agree_are_taken_as_they_are(one in any_reading(), times in 1..4_usize, how in prop::sample::select(&How::ALL)) {
+        fn readings_that_agree_are_taken_as_they_are(one in any_reading(), times in 1..4_usize, how in prop::sample::select(&Combination::ALL)) {
             let readings = vec![one; times];
             let line = readings[0].lines[0].text();
             let expected = if line.trim().is_empty() { String::new() } else { line };
@@ -318,7 +283,7 @@ mod tests {
         }
 
         #[test]
-        fn nothing_is_made_up(readings in prop::collection::vec(any_reading(), 1..5), how in prop::sample::select(&How::ALL)) {
+        fn nothing_is_made_up(readings in prop::collection::vec(any_reading(), 1..5), how in prop::sample::select(&Combination::ALL)) {
             for line in combine(&Skeleton::new(&readings), &[], how) {
                 for piece in line.pieces {
                     prop_assert!(!piece.readings.is_empty());

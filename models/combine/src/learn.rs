@@ -1,7 +1,9 @@
 //! Trust that is learnt from pages of which the text is known.
 
-use super::trust::curve;
-use super::{Network, Reading, Skeleton, Trust};
+use crate::network::Network;
+use crate::reading::Reading;
+use crate::skeleton::Skeleton;
+use crate::trust::{Trust, curve};
 
 /// Knots of a curve at most.
 const KNOTS: usize = 12;
@@ -90,8 +92,10 @@ impl Record {
 
 #[cfg(test)]
 mod tests {
+    use parkhang_algorithms::Combination;
+
     use super::*;
-    use crate::{Combined, How, combine};
+    use crate::decide::{Combined, combine};
 
     /// Readings of which two err together and say so, and one is right and unsure.
     fn lessons() -> Vec<Lesson> {
@@ -121,7 +125,7 @@ mod tests {
         assert!(trusts[2].of(Some(0.5)) > 0.98, "{:?}", trusts[2]);
         assert!((0.6..0.7).contains(&trusts[0].of(Some(0.9))), "{:?}", trusts[0]);
         let text = |trusts: &[Trust]| {
-            let combined = combine(&Skeleton::new(&lessons[0].readings), trusts, How::Vote);
+            let combined = combine(&Skeleton::new(&lessons[0].readings), trusts, Combination::Vote);
             combined.iter().map(Combined::text).collect::<String>()
         };
         assert_ne!(text(&[]), lessons[0].truth);

@@ -2,7 +2,7 @@
 
 use parkhang_answers::align::likeness;
 
-use super::Syllable;
+use crate::syllables::Syllable;
 
 /// Cost of a syllable that stands against nothing. One for another costs up to 1, so two that are wholly unlike are still taken for
 /// readings of the same place rather than for an omission and an addition.
@@ -124,7 +124,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::syllables;
+    use crate::syllables::syllables;
 
     fn network(lines: &[Option<&str>]) -> Network {
         let readings: Vec<Option<Vec<Syllable>>> = lines.iter().map(|line| line.map(syllables)).collect();

@@ -2,7 +2,8 @@
 
 use parkhang_answers::align::align;
 
-use super::{Bounds, Line, Reading, Syllable, syllables};
+use crate::reading::{Bounds, Line, Reading};
+use crate::syllables::{Syllable, syllables};
 
 /// Share of the lower of two lines that both must cover to be in one row.
 const SAME_ROW: f32 = 0.5;

@@ -29,8 +29,8 @@ impl Default for Trust {
     fn default() -> Self {
         Self {
             curve: Vec::new(),
-            unsaid: 0.9,
-            omission: 0.6,
+            unsaid: 0.7,
+            omission: 0.8,
         }
     }
 }
@@ -143,8 +143,8 @@ mod tests {
         near(0.2, 0.4);
         near(0.3, 0.5);
         near(0.9, 0.8);
-        assert_eq!(trust.of(None), 0.9);
-        assert_eq!(trust.of(Some(f32::NAN)), 0.9);
+        assert_eq!(trust.of(None), 0.7);
+        assert_eq!(trust.of(Some(f32::NAN)), 0.7);
         assert_eq!(
             Trust::default().of(Some(1.0)),
             0.995,

@@ -33,7 +33,7 @@ mod word;
 
 pub use block::{Block, Cell, Role, Table, TableError};
 pub use chunk::{Chunk, ChunkKind, ChunkLimits, ChunkLimitsError, Tokens, chunks, language};
-pub use doctags::doctags;
+pub use doctags::{DocTagsError, blocks_of_doctags, doctags};
 pub use document::{DocumentPage, Part, Place, parts};
 pub use geometry::{area, intersection};
 pub use html::html;

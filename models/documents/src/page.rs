@@ -29,6 +29,9 @@ pub struct Page<'p> {
 
 /// Share of a figure that words may cover: what has more is text.
 const MOST_TEXT: f32 = 0.35;
+/// Height of letters in points, and in heights of a figure, beyond which they were read into the figure and are no text.
+const TALLEST: f32 = 72.0;
+const TALLEST_IN_FIGURE: f32 = 0.25;
 /// Probability from which a region counts as a figure.
 const SURE_FIGURE: f32 = 0.5;
 
@@ -49,11 +52,16 @@ impl Part {
 
 /// The blocks of a page in reading order: headers first, footers last.
 pub fn blocks(page: &Page<'_>) -> Vec<Block> {
+    as_they_lie(page, blocks_of_upright)
+}
+
+/// The blocks that `of_upright` makes of the page with its content upright, at their places on the page as it lies.
+pub(crate) fn as_they_lie(page: &Page<'_>, of_upright: impl FnOnce(&Page<'_>) -> Vec<Block>) -> Vec<Block> {
     let Page { turn, size, .. } = *page;
     if turn == Turn::Upright {
-        return blocks_of_upright(page);
+        return of_upright(page);
     }
-    let mut blocks = blocks_of_upright(&upright(page));
+    let mut blocks = of_upright(&upright(page));
     let size = (size[0], size[1]);
     for block in &mut blocks {
         block.bounds = turn.bounds_as_they_lie(block.bounds, size);
@@ -162,7 +170,7 @@ fn joined_furniture(blocks: Vec<Block>) -> Vec<Block> {
 }
 
 /// Moves headers to the beginning and footers to the end.
-fn in_order(mut blocks: Vec<Block>) -> Vec<Block> {
+pub(crate) fn in_order(mut blocks: Vec<Block>) -> Vec<Block> {
     let rank = |block: &Block| match block.role {
         Role::Header => 0,
         Role::Footer => 2,
@@ -218,9 +226,11 @@ fn figures(page: &Page<'_>) -> Vec<Region> {
         let covers = |other: &Bounds| {
             intersection(&region.bounds, other) > 0.5 * area(&region.bounds).min(area(other))
         };
+        let tallest = TALLEST.max(TALLEST_IN_FIGURE * height(&region.bounds));
         let text: f32 = page
             .words
             .iter()
+            .filter(|word| height(&word.bounds) <= tallest)
             .map(|word| intersection(&word.bounds, &region.bounds))
             .sum();
         let is_figure = text < MOST_TEXT * area(&region.bounds)
@@ -304,6 +314,39 @@ mod tests {
             let found: Vec<_> = found.into_iter().map(|block| (block.role, block.lines)).collect();
             assert_eq!(found, expected);
         }
+    }
+
+    #[test]
+    fn letters_that_were_read_into_a_photograph_do_not_make_it_text() {
+        let found = |words: Vec<PageWord<'_>>| {
+            let figure = Region {
+                kind: LayoutClass::Figure,
+                bounds: [80.0, 120.0, 515.0, 520.0],
+                score: 0.9,
+            };
+            let layout = PageLayout {
+                regions: vec![figure],
+                tables: Vec::new(),
+            };
+            let blocks = blocks(&Page {
+                layout,
+                ..page(words)
+            });
+            blocks.iter().map(|block| block.role).collect::<Vec<Role>>()
+        };
+        assert_eq!(
+            found(vec![word("M", [85.0, 125.0, 510.0, 515.0], 0)]),
+            [Role::Figure]
+        );
+        let lines = (0..20).map(|line| {
+            let top = 125.0 + 19.0 * line as f32;
+            word(
+                "words that fill a line of text",
+                [85.0, top, 510.0, top + 16.0],
+                line,
+            )
+        });
+        assert!(!found(lines.collect()).contains(&Role::Figure));
     }
 
     #[test]

@@ -148,6 +148,12 @@ impl PageGeometry {
         contours.into_iter().map(turned).collect()
     }
 
+    /// Position of a pixel of the page as scanned on the turned page, to the nearest pixel. Flattening, which moves it by a part of a
+    /// line's height, is left out.
+    pub fn to_turned(&self, point: Point) -> Point {
+        self.turn().apply_to_pixel(point)
+    }
+
     /// Position of a pixel of the straightened page on the page as scanned, to the nearest pixel.
     pub fn to_page(&self, point: Point) -> Point {
         let turned = exact(point);

@@ -60,7 +60,15 @@ fn main() {
             })
             .collect();
         let turn = turn_of(&words);
-        let layout = page_layout(&turn.undone(&picture).unwrap_or(picture), &models).expect("a layout");
+        let boxes: Vec<[f32; 4]> = words
+            .iter()
+            .map(|word| {
+                let pixels = word.bounds.map(|edge| edge / scale);
+                turn.back().bounds_as_they_lie(pixels, turn.upright_size(size))
+            })
+            .collect();
+        let upright = turn.undone(&picture).unwrap_or(picture);
+        let layout = page_layout(&upright, &boxes, &models).expect("a layout");
         let layout = layout.mapped(|bounds| turn.bounds_as_they_lie(bounds, size).map(|edge| edge * scale));
         let input = Page {
             size: [page.width, page.height],

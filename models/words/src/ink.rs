@@ -15,6 +15,33 @@ const SPECK: u16 = 1;
 /// Contrast below which a line image has no ink at all, in grey levels.
 const LEAST_CONTRAST: f32 = 24.0;
 
+/// The pixels that are far from the paper, row by row. The paper is the middle of all values, as print covers less than half of a line or
+/// a table. `None` where there is no ink.
+pub(crate) fn ink_mask(image: &RgbImage) -> Option<Vec<bool>> {
+    let (pixels, _) = image.as_raw().as_chunks::<3>();
+    let grey: Vec<u8> = pixels
+        .iter()
+        .map(|&[red, green, blue]| {
+            ((u32::from(red) * 77 + u32::from(green) * 150 + u32::from(blue) * 29) >> 8) as u8
+        })
+        .collect();
+    let mut counts = [0_usize; 256];
+    for &value in &grey {
+        counts[usize::from(value)] += 1;
+    }
+    let paper = quantile(&counts, grey.len() / 2);
+    let far = |rank: usize| f32::from(quantile(&counts, rank).abs_diff(paper));
+    // A hundredth of the pixels at either end may be specks.
+    let specks = grey.len() / 100;
+    let contrast = far(specks).max(far((grey.len() - specks).saturating_sub(1)));
+    if contrast < LEAST_CONTRAST {
+        return None;
+    }
+    let threshold = CONTRAST * contrast;
+    let is_ink = |value: &u8| f32::from(value.abs_diff(paper)) > threshold;
+    Some(grey.iter().map(is_ink).collect())
+}
+
 /// Pixels of ink in each column and in each row of a line image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Ink {
@@ -23,42 +50,24 @@ pub(crate) struct Ink {
 }
 
 impl Ink {
-    /// Counts the pixels that are far from the paper, which is the middle of all values: print covers less than half of a line.
+    /// Counts the pixels of ink.
     pub(crate) fn of(image: &RgbImage) -> Self {
-        let (pixels, _) = image.as_raw().as_chunks::<3>();
-        let grey: Vec<u8> = pixels
-            .iter()
-            .map(|&[red, green, blue]| {
-                ((u32::from(red) * 77 + u32::from(green) * 150 + u32::from(blue) * 29) >> 8) as u8
-            })
-            .collect();
-        let mut counts = [0_usize; 256];
-        for &value in &grey {
-            counts[usize::from(value)] += 1;
-        }
-        let paper = quantile(&counts, grey.len() / 2);
-        let far = |rank: usize| f32::from(quantile(&counts, rank).abs_diff(paper));
-        // A hundredth of the pixels at either end may be specks.
-        let specks = grey.len() / 100;
-        let contrast = far(specks).max(far((grey.len() - specks).saturating_sub(1)));
         let width = image.width() as usize;
         let mut ink = Self {
             columns: vec![0; width],
             rows: vec![0; image.height() as usize],
         };
-        if contrast < LEAST_CONTRAST {
+        let Some(mask) = ink_mask(image) else {
             return ink;
-        }
-        let threshold = CONTRAST * contrast;
-        let is_ink = |value: u8| f32::from(value.abs_diff(paper)) > threshold;
-        for (row, total) in grey.chunks_exact(width.max(1)).zip(&mut ink.rows) {
-            *total = row.iter().filter(|&&value| is_ink(value)).count() as u32;
+        };
+        for (row, total) in mask.chunks_exact(width.max(1)).zip(&mut ink.rows) {
+            *total = row.iter().filter(|is_ink| **is_ink).count() as u32;
         }
         // Above and below the line itself are its neighbours.
         let body = ink.body().unwrap_or_default();
-        for row in grey.chunks_exact(width.max(1)).take(body.end).skip(body.start) {
-            for (&value, count) in row.iter().zip(&mut ink.columns) {
-                *count += u16::from(is_ink(value));
+        for row in mask.chunks_exact(width.max(1)).take(body.end).skip(body.start) {
+            for (is_ink, count) in row.iter().zip(&mut ink.columns) {
+                *count += u16::from(*is_ink);
             }
         }
         ink

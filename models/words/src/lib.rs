@@ -14,6 +14,7 @@ mod charset;
 mod crop;
 mod decode;
 mod detection;
+mod figure;
 mod imagenet;
 pub mod import;
 pub mod inference;
@@ -29,6 +30,7 @@ mod parity;
 mod quad;
 mod read;
 mod regions;
+mod table_split;
 mod table_structure;
 
 pub use charset::Charset;

@@ -3,9 +3,11 @@
 use image::{RgbImage, imageops};
 use parkhang_documents::{LayoutClass, PageLayout, PlacedTable, Region, area, intersection};
 
+use crate::figure::is_drawn;
 use crate::inference::InferenceError;
 use crate::models::LayoutModels;
 use crate::regions::regions;
+use crate::table_split::splits;
 use crate::table_structure::table_structure;
 
 /// Share of the smaller of two tables that they have in common from which they are one.
@@ -15,21 +17,27 @@ const MARGIN: f32 = 0.01;
 /// Largest number of tables of a page whose cells are read; they are the surest ones.
 const MAX_TABLES: usize = 16;
 
-/// The layout of a page, which is upright.
+/// The layout of a page, which is upright. `words` are the boxes of the words on it, in pixels.
 ///
 /// # Errors
 /// [`InferenceError`] of a network.
-pub fn page_layout(page: &RgbImage, models: &LayoutModels) -> Result<PageLayout, InferenceError> {
-    let (tables, regions): (Vec<Region>, Vec<Region>) = regions(page, models.layout.as_ref())?
+pub fn page_layout(
+    page: &RgbImage,
+    words: &[[f32; 4]],
+    models: &LayoutModels,
+) -> Result<PageLayout, InferenceError> {
+    let (tables, mut regions): (Vec<Region>, Vec<Region>) = regions(page, models.layout.as_ref())?
         .into_iter()
         .partition(|region| region.kind == LayoutClass::Table);
+    regions.retain(|region| region.kind != LayoutClass::Figure || is_drawn(page, region.bounds, words));
     let mut kept: Vec<[f32; 4]> = Vec::new();
     for table in tables {
         if kept.len() < MAX_TABLES && !kept.iter().any(|kept| is_same(kept, &table.bounds)) {
             kept.push(table.bounds);
         }
     }
-    let tables = kept.into_iter().map(|bounds| {
+    let tables = kept.into_iter().flat_map(|bounds| apart(page, bounds));
+    let tables = tables.take(MAX_TABLES).map(|bounds| {
         let (left, top, picture) = cut(page, bounds);
         let mut structure = table_structure(&picture, models.table.as_ref())?;
         for cell in &mut structure.cells {
@@ -43,6 +51,20 @@ pub fn page_layout(page: &RgbImage, models: &LayoutModels) -> Result<PageLayout,
         tables: tables.collect::<Result<_, InferenceError>>()?,
         regions,
     })
+}
+
+/// The tables in a region that the detector takes for one.
+fn apart(page: &RgbImage, bounds: [f32; 4]) -> Vec<[f32; 4]> {
+    let (_, top, picture) = cut(page, bounds);
+    let [left, mut above, right, bottom] = bounds;
+    let mut tables = Vec::new();
+    for split in splits(&picture) {
+        let split = (top + split) as f32;
+        tables.push([left, above, right, split]);
+        above = split;
+    }
+    tables.push([left, above, right, bottom]);
+    tables
 }
 
 fn is_same(one: &[f32; 4], other: &[f32; 4]) -> bool {

@@ -16,7 +16,7 @@ use super::jobs::waiting_stages;
 use super::text::{away, lasting};
 use crate::config::{ClusterConfig, SourceKind};
 use crate::heartbeat::timeout;
-use crate::queues::queue_of;
+use crate::queues::{CREATE_QUEUES, queue_of};
 use crate::words::pluralize;
 
 pub const NO_LEADER: &str = "no orchestrator leads";
@@ -211,6 +211,14 @@ pub fn in_words(reason: &Reason, now: DateTime<Utc>) -> String {
         Reason::NoSlot { stage, slots } => {
             format!("all of {} of {stage} are in use", pluralize(*slots, "slot"))
         }
+        Reason::NoQueue {
+            stage,
+            queue,
+            looked_at,
+        } => format!(
+            "the queue {queue} of stage {stage} does not exist, as was seen {}",
+            away(*looked_at, now)
+        ),
         Reason::Unpublished { queue, until, .. } => match until {
             Unsent::Due(due) => format!(
                 "withdrawn from {queue}, as nobody could work on it; published again {}",
@@ -300,6 +308,7 @@ pub fn advice(reason: &Reason, job: &JobKey, stages: &StageTable) -> Option<Stri
             let more = hardware.map_or(String::new(), |hardware| format!(" or a greater node.slots.{}", hardware.as_str()));
             format!("it comes up when a slot is free; more nodes{more} make that sooner")
         }
+        Reason::NoQueue { .. } => CREATE_QUEUES.to_owned(),
         Reason::Received { .. } => {
             "it is leased in a moment, or, where its holder has died, visible again after source.sqs.visibility"
                 .to_owned()

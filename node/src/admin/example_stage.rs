@@ -69,6 +69,7 @@ fn node(name: &str, role: &str, stage: &str) -> NodeRecord {
             pages: None,
             pages_finished: None,
         }],
+        engines: Vec::new(),
     }
 }
 
@@ -204,7 +205,7 @@ async fn the_example_stage_is_counted_because_it_is_in_the_table() {
     let create = |pipeline: &str| json!({ "job": "press", "pipeline": pipeline, "volume": ["W1-I1"] });
     assert_eq!(
         cluster.refusal("job create", create("count")).await,
-        "there is no pipeline count (did you mean counts?); the pipelines are counts, documents, ocr, ocr_documents, page_ocr"
+        "there is no pipeline count (did you mean counts?); the pipelines are combine, counts, documents, ocr, ocr_documents, page_ocr"
     );
 
     // Creation goes by the nodes that are there.

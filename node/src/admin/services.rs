@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 use clap::Args;
-use parkhang_core::domain::{Amount, ServiceRecord, Spending, Usage};
+use parkhang_core::domain::{Amount, EngineRecord, NodeRecord, ServiceRecord, Spending, Usage};
 use parkhang_state::{PostgresStore, ServiceStore, ServiceWork, StateError, StateStore};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 use super::command::{Access, Answer, Command, Verb};
 use super::text::{lasting, table};
 use super::{Admin, Refusal};
-use crate::config::{ClusterConfig, ConfiguredService, ServiceKind};
+use crate::config::{ClusterConfig, ConfiguredService};
 
 /// Time before now whose submits are the rate.
 const LATELY: TimeDelta = TimeDelta::minutes(1);
@@ -26,17 +26,17 @@ pub struct ServiceLine {
     kind: &'static str,
     /// Stages of pipelines that it does.
     stages: Vec<String>,
-    /// Jobs of tasks that it has in hand; absent for services that read pages.
-    pub in_flight: Option<u64>,
+    /// Jobs of tasks that it has in hand, or requests under way from all nodes.
+    pub in_flight: u64,
     /// Jobs that it may have at once, or requests of each node.
     max_in_flight: u32,
-    /// Jobs that it has taken in the last minute.
+    /// Jobs that it has taken in the last minute, or requests that it has answered.
     submits_a_minute: u64,
-    /// Jobs that it has taken so far.
+    /// Jobs that it has taken so far, or requests that it has answered to nodes that are there since these began.
     submits: u64,
-    /// Failures of submits and of jobs so far, by category: access, answer, busy, connection, dns, failed, lost, refused, request, server or timeout.
+    /// Failures of submits and of jobs so far, or of these requests, by category: access, answer, busy, connection, dns, failed, lost, refused, request, server or timeout.
     errors: BTreeMap<String, u64>,
-    /// working, in_doubt after a failure, or left_alone for a while; absent where no leader has given it work.
+    /// working, in_doubt after a failure, or left_alone for a while, by the node that it treats worst; absent where nobody has given it work.
     pub state: Option<&'static str>,
     /// Time until which it is left alone.
     left_alone_until: Option<DateTime<Utc>>,
@@ -48,11 +48,64 @@ pub struct ServiceLine {
     calls: u64,
     input_tokens: u64,
     output_tokens: u64,
+    /// Nodes that ask it while their stages wait.
+    nodes: Vec<AskingNode>,
     /// Cost of these.
     #[schema(value_type = String)]
     pub spent: Amount,
     /// Word for the currency.
     currency: String,
+}
+
+/// Node that asks a service, as it found it last.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct AskingNode {
+    node: String,
+    /// Requests under way.
+    in_flight: u64,
+    answers_a_minute: u64,
+    /// Requests that were answered since the node began.
+    answers: u64,
+    /// Failures since then, by category.
+    errors: BTreeMap<String, u64>,
+    /// working, in_doubt or left_alone
+    state: &'static str,
+    left_alone_until: Option<DateTime<Utc>>,
+    error: Option<String>,
+}
+
+impl AskingNode {
+    fn new(node: &NodeRecord, engine: &EngineRecord, now: DateTime<Utc>) -> Self {
+        let left_alone_until = engine.paused_until.filter(|until| *until > now);
+        Self {
+            node: node.name.clone(),
+            in_flight: engine.in_flight,
+            answers_a_minute: engine.answers_lately,
+            answers: engine.answers,
+            errors: engine.errors.clone(),
+            state: state_of(left_alone_until, engine.failures),
+            left_alone_until,
+            error: engine.error.clone(),
+        }
+    }
+}
+
+/// Word for how a service is doing.
+const fn state_of(left_alone_until: Option<DateTime<Utc>>, failures: u32) -> &'static str {
+    match (left_alone_until, failures) {
+        (Some(_), _) => "left_alone",
+        (None, 1..) => "in_doubt",
+        (None, 0) => "working",
+    }
+}
+
+/// Errors of several, by category.
+fn summed<'a>(errors: impl IntoIterator<Item = &'a BTreeMap<String, u64>>) -> BTreeMap<String, u64> {
+    let mut sums = BTreeMap::new();
+    for (category, number) in errors.into_iter().flatten() {
+        *sums.entry(category.clone()).or_default() += number;
+    }
+    sums
 }
 
 impl ServiceLine {
@@ -62,13 +115,24 @@ impl ServiceLine {
         known: &Known,
         now: DateTime<Utc>,
     ) -> Self {
-        let takes_jobs = configured.kind == ServiceKind::Jobs;
         let work = known.work.get(name).cloned().unwrap_or_default();
         let record = known.records.iter().find(|record| record.name == *name);
         let left_alone_until = record
             .and_then(|record| record.paused_until)
             .filter(|until| *until > now);
         let is_in_doubt = record.is_some_and(|record| record.failures > 0);
+        let there = known.nodes.iter().filter(|node| node.state.is_there());
+        let asking = there.flat_map(|node| node.engines.iter().map(move |engine| (node, engine)));
+        let nodes: Vec<AskingNode> = asking
+            .filter(|(_, engine)| engine.service == *name)
+            .map(|(node, engine)| AskingNode::new(node, engine, now))
+            .collect();
+        // The one that it treats worst: left alone for longest, or in doubt.
+        let worst = nodes
+            .iter()
+            .max_by_key(|node| (node.left_alone_until, node.state == "in_doubt"));
+        let of_leader = record.map(|record| state_of(left_alone_until, record.failures));
+        let from_nodes = |of: fn(&AskingNode) -> u64| nodes.iter().map(of).sum::<u64>();
         let spending: Vec<&Spending> = known
             .spending
             .iter()
@@ -82,24 +146,30 @@ impl ServiceLine {
             service: name.clone(),
             kind: configured.kind.as_str(),
             stages: stages.map(|(stage, _)| stage.clone()).collect(),
-            in_flight: takes_jobs.then_some(work.in_flight),
+            in_flight: work.in_flight + from_nodes(|node| node.in_flight),
             max_in_flight: configured.max_in_flight,
-            submits_a_minute: work.taken_lately,
-            submits: record.map_or(0, |record| record.submits),
-            errors: record.map(|record| record.errors.clone()).unwrap_or_default(),
-            state: record.map(|_| match (left_alone_until, is_in_doubt) {
-                (Some(_), _) => "left_alone",
-                (None, true) => "in_doubt",
-                (None, false) => "working",
-            }),
-            left_alone_until,
+            submits_a_minute: work.taken_lately + from_nodes(|node| node.answers_a_minute),
+            submits: record.map_or(0, |record| record.submits) + from_nodes(|node| node.answers),
+            errors: summed(
+                record
+                    .map(|record| &record.errors)
+                    .into_iter()
+                    .chain(nodes.iter().map(|node| &node.errors)),
+            ),
+            state: of_leader
+                .filter(|state| *state != "working")
+                .or(worst.map(|node| node.state))
+                .or(of_leader),
+            left_alone_until: left_alone_until.max(worst.and_then(|node| node.left_alone_until)),
             error: record
                 .and_then(|record| record.error.clone())
-                .filter(|_| is_in_doubt),
+                .filter(|_| is_in_doubt)
+                .or_else(|| worst.and_then(|node| node.error.clone())),
             oldest: work.oldest,
             calls: usage.calls,
             input_tokens: usage.input_tokens,
             output_tokens: usage.output_tokens,
+            nodes,
             spent: Spending::total(spending),
             currency: config.costs.currency.clone(),
         }
@@ -119,10 +189,27 @@ impl ServiceLine {
         ))
     }
 
+    /// A line for each node that the service does not answer as it should.
+    fn node_lines(&self, now: DateTime<Utc>) -> impl Iterator<Item = String> {
+        let line = move |node: &AskingNode| {
+            let reason = node
+                .error
+                .as_ref()
+                .map_or(String::new(), |error| format!(": {error}"));
+            let state = match node.left_alone_until {
+                Some(until) => format!("left alone for {} more", lasting(until - now)),
+                None => node.state.replace('_', " "),
+            };
+            format!("  {} from {}: {state}{reason}", self.service, node.node)
+        };
+        let troubled = self.nodes.iter().filter(|node| node.state != "working");
+        troubled.map(line)
+    }
+
     fn row(&self, now: DateTime<Utc>) -> [String; 10] {
-        let in_flight = self
-            .in_flight
-            .map_or(String::new(), |jobs| format!("{jobs}/{}", self.max_in_flight));
+        // Each node may have as many.
+        let most = u64::from(self.max_in_flight) * (self.nodes.len().max(1) as u64);
+        let in_flight = format!("{}/{most}", self.in_flight);
         let state = match (self.state, self.left_alone_until) {
             (_, Some(until)) => format!("left alone for {}", lasting(until - now)),
             (Some(state), None) => state.replace('_', " "),
@@ -148,6 +235,7 @@ struct Known {
     work: BTreeMap<String, ServiceWork>,
     records: Vec<ServiceRecord>,
     spending: Vec<Spending>,
+    nodes: Vec<NodeRecord>,
 }
 
 /// Returns the services of the configuration, by name.
@@ -167,6 +255,7 @@ pub async fn service_lines(
         work: store.work_of_services(now - LATELY).await?,
         records: store.services().await?,
         spending: store.spending(None).await?,
+        nodes: store.nodes().await?,
     };
     let services = config.service.iter();
     Ok(services
@@ -222,8 +311,10 @@ impl Answer for Services {
         }
         let now = Utc::now();
         let mut text = in_a_table(&self.services, now);
-        for alarm in self.services.iter().filter_map(|service| service.alarm(now)) {
-            text.push_str(&format!("\n{alarm}"));
+        for service in &self.services {
+            for line in service.alarm(now).into_iter().chain(service.node_lines(now)) {
+                text.push_str(&format!("\n{line}"));
+            }
         }
         text
     }
@@ -231,8 +322,8 @@ impl Answer for Services {
 
 #[cfg(test)]
 mod tests {
-    use parkhang_core::domain::JobId;
-    use parkhang_core::domain::testing::at;
+    use parkhang_core::domain::testing::{at, node_record};
+    use parkhang_core::domain::{JobId, NodeState};
 
     use super::*;
     use crate::config::{BucketArgs, Loaded};
@@ -270,6 +361,7 @@ mod tests {
             .into(),
             records: vec![record],
             spending: vec![spending(1, "0.1"), spending(2, "0.25")],
+            nodes: Vec::new(),
         };
         let service = config.service.iter().next().unwrap();
         let line = ServiceLine::new(service, &config, &known, at(0));
@@ -290,5 +382,71 @@ mod tests {
         assert_eq!(line.alarm(at(0)).as_deref(), Some(alarm));
         let later = ServiceLine::new(service, &config, &known, at(31));
         assert_eq!((later.state, later.alarm(at(31))), (Some("in_doubt"), None));
+    }
+
+    /// Rows: 84.
+    #[test]
+    fn a_service_that_nodes_ask_is_shown_as_they_find_it() {
+        let mut config = Loaded::apart(&BucketArgs::default()).unwrap().config.clone();
+        let vision = ConfiguredService {
+            kind: crate::config::ServiceKind::GoogleVision,
+            ..ConfiguredService::default()
+        };
+        config.service.insert("vision".to_owned(), vision);
+        let node = |name: &str, state, paused_until: Option<i64>| {
+            let engine = EngineRecord {
+                service: "vision".to_owned(),
+                in_flight: 3,
+                answers_lately: 40,
+                answers: 100,
+                errors: [("busy".to_owned(), 1)].into(),
+                failures: u32::from(paused_until.is_some()),
+                paused_until: paused_until.map(at),
+                error: paused_until.map(|_| "HTTP 429".to_owned()),
+            };
+            NodeRecord {
+                state,
+                engines: vec![engine],
+                ..node_record(name)
+            }
+        };
+        let known = Known {
+            work: BTreeMap::new(),
+            records: Vec::new(),
+            spending: Vec::new(),
+            nodes: vec![
+                node("gpu-1", NodeState::Joined, None),
+                node("gpu-2", NodeState::Draining, Some(30)),
+                node("gpu-3", NodeState::Lost, Some(900)),
+            ],
+        };
+        let service = config.service.iter().next().unwrap();
+        let line = ServiceLine::new(service, &config, &known, at(0));
+        let cells = [
+            "vision",
+            "google_vision",
+            "",
+            "left alone for 30s",
+            "6/200",
+            "80",
+            "200",
+            "2",
+            "",
+            "0.00",
+        ];
+        assert_eq!(line.row(at(0)), cells);
+        assert_eq!(
+            line.alarm(at(0)).as_deref(),
+            Some("service vision is left alone for 30s more: HTTP 429")
+        );
+        let lines: Vec<String> = line.node_lines(at(0)).collect();
+        assert_eq!(lines, ["  vision from gpu-2: left alone for 30s more: HTTP 429"]);
+        let states: Vec<&str> = line.nodes.iter().map(|node| node.state).collect();
+        assert_eq!(states, ["working", "left_alone"]);
+        let nobody = Known {
+            nodes: Vec::new(),
+            ..known
+        };
+        assert_eq!(ServiceLine::new(service, &config, &nobody, at(0)).state, None);
     }
 }

@@ -270,8 +270,9 @@ impl ConfiguredStage {
     pub fn faults(&self, services: &BTreeMap<String, ConfiguredService>) -> Vec<(&'static str, String)> {
         let mut faults = Vec::new();
         match services.get(&self.service) {
-            Some(service) if service.kind != ServiceKind::Jobs => {
-                faults.push(("service", "must name a service of the kind jobs".to_owned()));
+            Some(service) if service.kind == ServiceKind::OpenAi => {
+                let message = "must name a service of the kind jobs or google_vision";
+                faults.push(("service", message.to_owned()));
             }
             Some(_) => {}
             None => {
@@ -377,6 +378,12 @@ pub fn faults(config: &ClusterConfig, has_secret: bool) -> Vec<(String, String)>
         }
         for stage in &entity.stages {
             let settings = entity.stage.get(stage).cloned().unwrap_or_default();
+            let service = config.service.get(&settings.service);
+            if service.is_some_and(|service| service.kind == ServiceKind::GoogleVision) {
+                let message =
+                    "must name a service of the kind jobs: operations of Google read the pages of volumes";
+                fault(key(&format!("stage.{stage}.service")), message.to_owned());
+            }
             for (name, message) in settings.faults(&config.service) {
                 fault(key(&format!("stage.{stage}.{name}")), message);
             }

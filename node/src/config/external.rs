@@ -3,7 +3,8 @@
 use parkhang_actors::stage::{Pipelines, StageTable};
 use parkhang_core::domain::{Pipeline, StageName};
 
-use super::sections::{ClusterConfig, SourceKind};
+use super::entities::ServiceKind;
+use super::sections::{ClusterConfig, SourceKind, StorageKind};
 
 /// Reason why nobody would do a stage of a pipeline: its service is not configured.
 pub fn missing_service(config: &ClusterConfig, pipeline: &Pipeline) -> Option<String> {
@@ -35,6 +36,13 @@ pub fn faults(config: &ClusterConfig) -> Vec<(String, String)> {
             && config.service.contains_key(&stage.service)
         {
             faults.push((key("service"), error.to_string()));
+        }
+        let service = config.service.get(&stage.service);
+        if service.is_some_and(|service| service.kind == ServiceKind::GoogleVision)
+            && config.storage.kind != StorageKind::S3
+        {
+            let message = "operations of Google read pages from a bucket of Google's: that needs storage.kind = \"s3\", see docs/services.md";
+            faults.push((key("service"), message.to_owned()));
         }
         if stage.next.is_some() {
             let message = "is for stages of entities; a pipeline has an order".to_owned();

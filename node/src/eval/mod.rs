@@ -80,7 +80,7 @@ fn options(arguments: &EvalArgs, out: &Path) -> Result<SessionOptions> {
             bundles: arguments.model.clone(),
             ..models
         },
-        engine: None,
+        engines: Vec::new(),
         device: arguments.device.clone(),
         config,
         pipeline,

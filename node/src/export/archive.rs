@@ -16,6 +16,7 @@ use parkhang_actors::stage::StageTable;
 use parkhang_answers::chat::ChatAnswer;
 use parkhang_answers::short_message::short_message;
 use parkhang_answers::vision::ArchiveRow;
+use parkhang_core::domain::StageName;
 use parkhang_store::artifact::{
     ArchiveLayout, ChatArchiveRow, ImageName, KeptAnswer, LineDetectionRow, OcrResultRow, Provenance,
     ServiceRef, VisionArchiveRow, chat_archive, failed_pages, read_table, vision_archive,
@@ -55,6 +56,7 @@ pub async fn write_archive(
     let volume = Volume {
         store,
         stored,
+        stage: &results.provenance.stage,
         pages: pages(store, stored).await?,
     };
     let version = version(stored, &results.provenance).await;
@@ -119,12 +121,14 @@ async fn version(stored: &StoredVolume, provenance: &Provenance) -> String {
 struct Volume<'a> {
     store: &'a dyn ArtifactStore,
     stored: &'a StoredVolume,
+    /// The stage that has asked the service.
+    stage: &'a StageName,
     pages: Vec<Page>,
 }
 
 impl Volume<'_> {
     async fn answer(&self, page: &Page) -> Result<Option<KeptAnswer>> {
-        let key = self.stored.layout.answer(&page.name);
+        let key = self.stored.layout.answer(self.stage, &page.name);
         match self.store.get(&key).await {
             Ok(packed) => Ok(Some(
                 KeptAnswer::unpack(&packed).with_context(|| key.to_string())?,

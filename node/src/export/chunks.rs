@@ -12,7 +12,8 @@ use super::results::StoredVolume;
 struct ChunkRecord<'a> {
     w_id: &'a str,
     i_id: &'a str,
-    chunk: i32,
+    /// Number in the volume, from 0.
+    chunk: usize,
     image: &'a str,
     page: i32,
     kind: &'a str,
@@ -37,7 +38,7 @@ pub async fn json_lines(store: &dyn ArtifactStore, volume: &StoredVolume) -> Res
         return Err(NotMade("chunks").into());
     }
     let mut text = String::new();
-    for row in read_table::<ChunkRow>(store, &key).await?.rows {
+    for (number, row) in read_table::<ChunkRow>(store, &key).await?.rows.iter().enumerate() {
         let boxes = row.boxes.iter().map(|part| BoxRecord {
             page: part.page,
             bbox: part.bounds,
@@ -45,7 +46,7 @@ pub async fn json_lines(store: &dyn ArtifactStore, volume: &StoredVolume) -> Res
         let record = ChunkRecord {
             w_id: volume.volume.w_id(),
             i_id: volume.volume.i_id(),
-            chunk: row.chunk,
+            chunk: number,
             image: &row.image_name,
             page: row.page,
             kind: row.kind.as_str(),

@@ -103,7 +103,7 @@ impl Results {
                 let of_shard = manifest.volumes(&*store, shard).await?;
                 volumes.extend(of_shard.into_iter().map(|volume| (volume, None)));
             }
-            (manifest.params.layout, volumes)
+            (ArtifactLayout::new(manifest.params.layout, job), volumes)
         } else {
             let database = database_for_command(loaded, false).await?;
             let known = database
@@ -116,9 +116,8 @@ impl Results {
                 .into_iter()
                 .map(|task| (task.volume, task.document))
                 .collect();
-            (known.config.layout, volumes)
+            (ArtifactLayout::of(&known.config, job), volumes)
         };
-        let layout = ArtifactLayout::new(layout, job);
         let place = |(volume, document): (VolumeId, Option<DocumentKey>)| {
             let place = Place {
                 layout: layout.volume(&volume),

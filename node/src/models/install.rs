@@ -19,6 +19,8 @@ pub struct Installed {
     pub place: PathBuf,
     /// SHA-256 that identifies them.
     pub sha256: String,
+    /// Reason for which a stage cannot run with what is there.
+    pub lack: Option<&'static str>,
 }
 
 /// Puts the models that `file` holds into the folder of models, from which a node loads them. Those of a purpose are exchanged as one.
@@ -79,7 +81,14 @@ pub fn install(file: &Path, folder: &Path) -> Result<Vec<Installed>> {
         let place = folder.join(name);
         exchange(&models, &place, &staging.path().join(format!("old-{name}")))
             .with_context(|| format!("cannot put the models at {}", place.display()))?;
-        Ok(Installed { place, sha256 })
+        let lacks_layout = name == PRINT && !parkhang_words::is_layout_models(&place);
+        Ok(Installed {
+            place,
+            sha256,
+            lack: lacks_layout.then_some(
+                "the folders layout and table are not among them: the pipeline documents needs them",
+            ),
+        })
     });
     put.collect()
 }

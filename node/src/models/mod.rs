@@ -17,10 +17,12 @@ use crate::networks;
 
 #[derive(Debug, Subcommand)]
 pub enum ModelsCommand {
-    /// Install models from FILE, an archive (tar.gz) or a folder: those that read print, those that embed texts, or both.
+    /// Install models from FILE, an archive (tar.gz) or a folder: those that read print and see the layout of pages, those that embed texts,
+    /// or both.
     ///
-    /// FILE holds the folders orientation, detector and recognizer, or dense and sparse, at its top or in folders. Every model is opened
-    /// before any is put in place; models that are there already are replaced. Nodes load them when they start the next time.
+    /// FILE holds the folders orientation, detector and recognizer (for page_ocr), with layout and table beside them (for doctags), or dense
+    /// and sparse (for chunk, embed and search), at its top or in folders. Every model is opened before any is put in place; models of the
+    /// same purpose that are there already are replaced. Nodes load them when they start the next time.
     Install(InstallArgs),
     /// List the models that nodes of this machine load: those that are compiled in, and those that are installed.
     ///
@@ -75,6 +77,9 @@ fn run_install(arguments: InstallArgs) -> Result<ExitCode> {
     };
     for installed in install::install(&arguments.file, &folder)? {
         println!("{} (sha256:{})", installed.place.display(), installed.sha256);
+        if let Some(lack) = installed.lack {
+            eprintln!("{lack}");
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

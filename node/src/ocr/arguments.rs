@@ -22,10 +22,11 @@ pub struct OcrArgs {
     /// Folder with the models that are not part of the program, such as those of page_ocr; by default the one beside it.
     #[arg(long, env = "PARKHANG_MODELS__DIR", value_name = "DIR")]
     pub models_dir: Option<PathBuf>,
-    /// Service of the configuration that reads the pages in the place of a recogniser: NAME of a section service.NAME of the kind openai or
-    /// google_vision. In the pipeline documents it embeds the chunks, and its kind is openai.
-    #[arg(long, value_name = "NAME")]
-    pub engine: Option<String>,
+    /// Service of the configuration that does the work of a stage's own model: NAME of a section service.NAME. It reads pages in the stage
+    /// ocr (of the kind openai or google_vision), tells blocks in doctags or embeds chunks in embed (openai). Without STAGE= it is for ocr, or
+    /// for embed in the pipeline documents. May be repeated.
+    #[arg(long, value_name = "[STAGE=]NAME")]
+    pub engine: Vec<String>,
     /// Configuration file with the service of --engine; by default ./cluster.toml or /etc/parkhang/cluster.toml, whichever exists.
     #[arg(long, env = "PARKHANG_CONFIG", value_name = "FILE", requires = "engine")]
     pub config_file: Option<PathBuf>,

@@ -77,7 +77,17 @@ fn select_stages(pipeline: &str, range: Option<&str>) -> Result<Pipeline> {
         if name.is_empty() {
             return Ok(default);
         }
-        all.place_of(name).context("--stages")
+        all.place_of(name).with_context(|| {
+            let having: Vec<&str> = pipelines.having(name).collect();
+            match having[..] {
+                [] => "--stages".to_owned(),
+                [..] => format!(
+                    "--stages {range} of the pipeline {pipeline}: {name} is a stage of {}: add --pipeline {}",
+                    having.join(" and "),
+                    having.join(" or --pipeline ")
+                ),
+            }
+        })
     };
     let (first, last) = (place(first, 0)?, place(last, all.stages().len() - 1)?);
     if first > last {
@@ -118,6 +128,14 @@ mod tests {
         assert!(refused(OCR).contains("line_detection"));
         assert!(refused(PAGE_OCR).contains("page_text"));
         assert!(refused("page-ocr").contains("did you mean page_ocr?"));
+        let elsewhere = format!("{:#}", select_stages(PAGE_OCR, Some("chunk")).unwrap_err());
+        assert!(
+            elsewhere.starts_with(
+                "--stages chunk of the pipeline page_ocr: chunk is a stage of documents and ocr_documents: \
+                 add --pipeline documents or --pipeline ocr_documents: "
+            ),
+            "{elsewhere}"
+        );
     }
 
     #[test]

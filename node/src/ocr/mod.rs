@@ -14,6 +14,7 @@ mod session;
 pub mod state;
 mod summary;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -41,7 +42,7 @@ pub use summary::{FailedPage, INTERRUPTED};
 pub async fn run(arguments: OcrArgs) -> Result<ExitCode> {
     let loaded = Loaded::apart(&arguments.buckets)?.validated()?;
     let config = job_config(&arguments, &loaded)?;
-    let engine = engine(&arguments)?;
+    let engines = engines(&arguments)?;
     let input = Input::of(&arguments, &loaded.config.pages).await?;
     let jobs = jobs_of(&arguments, input)?;
     let storage = &loaded.config.storage;
@@ -50,7 +51,7 @@ pub async fn run(arguments: OcrArgs) -> Result<ExitCode> {
         StorageKind::S3 => Some((storage.s3.clone(), storage::artifacts(&loaded).await?)),
     };
     if arguments.dry_run {
-        preview(&arguments, &config, engine, jobs, bucket.map(|(_, store)| store)).await?;
+        preview(&arguments, &config, engines, jobs, bucket.map(|(_, store)| store)).await?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut summary: Option<Summary> = None;
@@ -61,7 +62,7 @@ pub async fn run(arguments: OcrArgs) -> Result<ExitCode> {
             job: job.name,
             database_url: arguments.database_url.clone(),
             models,
-            engine: engine.clone(),
+            engines: engines.clone(),
             device: arguments.device.clone(),
             config: config.clone(),
             pipeline: job.pipeline,
@@ -114,27 +115,37 @@ fn job_config(arguments: &OcrArgs, loaded: &Loaded) -> Result<JobConfig> {
             "--config budget: jobs of a cluster have budgets; here the volumes that are named are what is read"
         );
     }
-    if let Some(name) = &arguments.engine {
-        let stage = match arguments.pipeline.as_deref() {
-            Some(DOCUMENTS) => "embed",
-            _ => "ocr",
-        };
-        let engine: NamedModel = format!("{stage}={name}").parse().context("--engine")?;
-        config.models = NamedModels::new(config.models.iter().cloned().chain([engine]));
-    }
+    let named = arguments.engine.iter().map(|engine| named(engine, arguments));
+    let named: Vec<NamedModel> = named.collect::<Result<_>>()?;
+    config.models = NamedModels::new(config.models.iter().cloned().chain(named));
     Ok(config)
 }
 
-/// Opens the service that reads the pages, if one does.
-fn engine(arguments: &OcrArgs) -> Result<Option<Engine>> {
-    let Some(name) = &arguments.engine else {
-        return Ok(None);
+/// The stage and the service that a value of --engine names.
+fn named(engine: &str, arguments: &OcrArgs) -> Result<NamedModel> {
+    let stage = match arguments.pipeline.as_deref() {
+        Some(DOCUMENTS) => "embed",
+        _ => "ocr",
     };
+    let named = match engine.contains('=') {
+        true => engine.parse(),
+        false => format!("{stage}={engine}").parse(),
+    };
+    named.context("--engine")
+}
+
+/// Opens the services that stages ask.
+fn engines(arguments: &OcrArgs) -> Result<Vec<Engine>> {
+    let named = arguments.engine.iter().map(|engine| named(engine, arguments));
+    let names: BTreeSet<String> = named.map(|named| Ok(named?.model)).collect::<Result<_>>()?;
+    if names.is_empty() {
+        return Ok(Vec::new());
+    }
     let config = ConfigArgs {
         config_file: arguments.config_file.clone(),
         ..ConfigArgs::default()
     };
-    engines::named(name, &config).map(Some)
+    engines::named(&names, &config)
 }
 
 fn models(arguments: &OcrArgs, pipeline: &Pipeline) -> ModelChoice {
@@ -149,7 +160,7 @@ fn models(arguments: &OcrArgs, pipeline: &Pipeline) -> ModelChoice {
 async fn preview(
     arguments: &OcrArgs,
     config: &JobConfig,
-    engine: Option<Engine>,
+    engines: Vec<Engine>,
     jobs: Vec<RunJob>,
     bucket: Option<Arc<dyn ArtifactStore>>,
 ) -> Result<()> {
@@ -166,7 +177,7 @@ async fn preview(
             job: JobKey::new(job.name).context("--job")?,
             config: config.clone(),
             pipeline: job.pipeline,
-            models: session::load_models(models, engine.clone(), &arguments.device, config).await?,
+            models: session::load_models(models, engines.clone(), &arguments.device, config).await?,
             artifacts,
         };
         previews.push(Preview::of(options, &job.input).await?);

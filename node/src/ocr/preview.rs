@@ -168,7 +168,7 @@ impl Looker {
     }
 
     async fn work_of(&self, stage: &StageName, volume: &VolumeId) -> Result<Work> {
-        let layout = ArtifactLayout::new(self.config.layout, &self.job).volume(volume);
+        let layout = ArtifactLayout::of(&self.config, &self.job).volume(volume);
         // Planning reads every page without a version to hash it, which would be wasted on a volume without results: all its pages
         // are to be done.
         let begun = !self.artifacts.list(layout.root()).await?.is_empty();

@@ -49,8 +49,8 @@ pub struct SessionOptions {
     pub job: String,
     pub database_url: Option<String>,
     pub models: ModelChoice,
-    /// Service that reads the pages in the place of a recogniser.
-    pub engine: Option<Engine>,
+    /// Services that stages ask in the place of their models.
+    pub engines: Vec<Engine>,
     pub device: String,
     pub config: JobConfig,
     pub pipeline: Pipeline,
@@ -78,7 +78,7 @@ pub struct Session {
 /// If a model cannot be read, or one that the job needs is missing.
 pub(super) async fn load_models(
     choice: ModelChoice,
-    engine: Option<Engine>,
+    engines: Vec<Engine>,
     device: &str,
     config: &JobConfig,
 ) -> Result<ModelSet> {
@@ -86,7 +86,7 @@ pub(super) async fn load_models(
     let mut models = tokio::task::spawn_blocking(move || networks::load(&choice, &device, cores()))
         .await
         .context("loading the models")??;
-    models.engines.extend(engine);
+    models.engines.extend(engines);
     let no_layout = |segmenter: &LineSegmenter| !segmenter.network.has_layout();
     if config.line_mode == LineMode::Layout && models.segmenter.as_ref().is_some_and(no_layout) {
         bail!(networks::NO_LAYOUT);
@@ -101,7 +101,7 @@ impl Session {
         let output = OutputFolder::open(&options.out)?;
         let models = load_models(
             options.models.clone(),
-            options.engine.clone(),
+            options.engines.clone(),
             &options.device,
             &options.config,
         )
@@ -319,7 +319,7 @@ impl Session {
     }
 
     async fn failed_pages(&self, job: &Job, volume: &VolumeId) -> Result<Vec<FailedPage>> {
-        let layout = ArtifactLayout::new(self.options.config.layout, &job.key).volume(volume);
+        let layout = ArtifactLayout::of(&self.options.config, &job.key).volume(volume);
         let failed = failed_pages(&*self.artifacts, &layout, job.pipeline.stages()).await?;
         Ok(failed
             .into_iter()

@@ -158,7 +158,7 @@ impl InlineReader {
                 folder: self.models_dir.clone().or_else(|| config.models.dir.clone()),
                 ..ModelChoice::of_stages(pipeline.stages())
             },
-            engine: None,
+            engines: Vec::new(),
             device: config.node.device.clone(),
             config: job.validated().context("job")?,
             pipeline,

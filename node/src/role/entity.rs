@@ -16,6 +16,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use super::elsewhere::ElsewhereCounter;
 use super::external::{bounds, stage_service};
 use super::levels::count_rows;
 use super::probes::answers;
@@ -107,6 +108,7 @@ async fn open(
         batch: entity.batch,
         poll_interval: entity.poll_interval,
         webhook_url: loaded.config.webhook.url.clone(),
+        elsewhere: Some(Arc::new(ElsewhereCounter::beside(loaded, store, name)?)),
     };
     Ok(Entities::new(table, options, services, &bounds(loaded))?)
 }

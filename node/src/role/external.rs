@@ -5,20 +5,22 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use async_trait::async_trait;
 use chrono::Utc;
+use parkhang_actors::engines::{EngineSettings, Reading, VisionOperations, VisionReading};
 use parkhang_actors::external::{ExternalStage, ExternalStages, MessageInbox, Site};
 use parkhang_actors::orchestrator::OrchestratorHandle;
 use parkhang_actors::services::{Heard, JobListener, JobMessage, ServiceBounds, StageService};
 use parkhang_core::domain::StageName;
-use parkhang_service::{BodyTemplate, JobsClient, Transport};
+use parkhang_service::{BodyTemplate, Bounds, JobService, JobsClient, Transport, VisionClient};
 use parkhang_state::{PostgresStore, StateError};
 use parkhang_store::storage::ArtifactStore;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tracing::warn;
 
+use super::elsewhere::ElsewhereCounter;
 use crate::config::{ConfiguredStage, Loaded};
 use crate::storage;
 
@@ -61,6 +63,7 @@ pub fn open(
         storage: storage::place_of_artifacts(loaded)?,
         webhook_url: loaded.config.webhook.url.clone(),
         now: Utc::now,
+        elsewhere: Some(Arc::new(ElsewhereCounter::of_rows(loaded, store)?)),
     };
     Ok(ExternalStages::new(site, orchestrator, stages, &bounds))
 }
@@ -92,8 +95,34 @@ pub fn stage_service(
     let service = service.context("service names no service")?;
     let token = loaded.secrets.tokens.get(&stage.service);
     let token = token.map(|token| token.text.clone());
+    let (client, reader): (Arc<dyn JobService>, _) = match service.engine(&stage.service, token.clone()) {
+        Some(EngineSettings {
+            url,
+            credential,
+            timeout,
+            max_body,
+            reading,
+            ..
+        }) => {
+            let reader = reading.digest();
+            let Reading::Vision(VisionReading { feature, .. }) = reading else {
+                bail!("a service of the kind openai takes no jobs");
+            };
+            let bounds = Bounds {
+                time: timeout,
+                body: max_body,
+            };
+            let client = VisionClient::new(&url, credential, bounds, transport.clone())?;
+            (Arc::new(VisionOperations { client, feature }), Some(reader))
+        }
+        None => {
+            let client = JobsClient::new(service.settings(token), transport.clone())?;
+            (Arc::new(client), None)
+        }
+    };
     Ok(StageService {
-        client: Arc::new(JobsClient::new(service.settings(token), transport.clone())?),
+        client,
+        reader,
         name: stage.service.clone(),
         template: stage.body.as_deref().map(BodyTemplate::new).transpose()?,
         max_body: service.max_body(),

@@ -20,7 +20,7 @@ pub async fn look_at_services(loaded: &Loaded, store: &PostgresStore) {
     loop {
         let (began, now) = (Instant::now(), Utc::now());
         let level = |line: ServiceLine| ServiceLevel {
-            in_flight: line.in_flight.unwrap_or_default(),
+            in_flight: line.in_flight,
             oldest_seconds: line
                 .oldest
                 .and_then(|oldest| u64::try_from((now - oldest).num_seconds()).ok())

@@ -15,6 +15,7 @@ mod autoscaler;
 mod combined;
 mod commands;
 mod control;
+mod elsewhere;
 mod entity;
 mod external;
 mod intake;

@@ -124,6 +124,8 @@ pub async fn run(
                 None => Vec::new(),
             },
             actors: book.actors().await,
+            // It asks no service while a stage waits.
+            engines: Vec::new(),
         }
     };
     let line = Line::inside(admin, &node, leads.subscribe());

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use parkhang_actors::cluster::RemoteOrchestrator;
-use parkhang_actors::source::{Dispatcher, SourceHealth};
+use parkhang_actors::source::{Dispatcher, SourceHealth, StageQueues};
 use parkhang_actors::supervisor::StagesOutOfOrder;
 use parkhang_core::domain::{Epoch, StageName};
 use parkhang_state::{PostgresStore, StateError};
@@ -14,6 +14,9 @@ use tokio::sync::watch;
 use tracing::debug;
 
 use crate::http::{Probe, Readiness};
+
+/// Reason why a node is not ready some of whose queues are missing.
+pub const QUEUES_MISSING: &str = "queues of stages are missing, and the others are worked on; `node queue create` makes those that are missing";
 
 /// Timeout of the database.
 const PING_LIMIT: Duration = Duration::from_secs(1);
@@ -109,6 +112,8 @@ pub struct PullProbe {
     pub roles: String,
     pub dispatcher: Dispatcher,
     pub stages: watch::Receiver<StagesOutOfOrder>,
+    /// Queues that it takes work from, if it does.
+    pub queues: Option<StageQueues>,
 }
 
 #[async_trait]
@@ -119,7 +124,14 @@ impl Probe for PullProbe {
             SourceHealth::Fails => Some("the source of work does not answer; the log says why"),
             SourceHealth::Answers => None,
         };
-        of_worker(&self.roles, reason, &self.stages)
+        let missing = self.queues.as_ref().map(StageQueues::missing);
+        let is_missing = missing.as_ref().is_some_and(|stages| !stages.is_empty());
+        let reason = reason.or(is_missing.then_some(QUEUES_MISSING));
+        let mut readiness = of_worker(&self.roles, reason, &self.stages);
+        if let Some(missing) = missing {
+            readiness.details["without_queue"] = json!(missing);
+        }
+        readiness
     }
 }
 
@@ -152,6 +164,7 @@ mod tests {
             roles: "cpu".to_owned(),
             dispatcher,
             stages: watch::channel(StagesOutOfOrder::new()).1,
+            queues: None,
         };
         let readiness = probe.readiness().await;
         assert!(!readiness.ready, "{readiness:?}");

@@ -1,28 +1,27 @@
 //! Publishing of tasks in the queues of their stages, what came back from these, and the watch over them, while this process leads.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use chrono::{DateTime, TimeDelta, Utc};
-use parkhang_actors::source::{DeadLetters, Publisher, QueueWatch, StoreClock};
+use parkhang_actors::source::{DeadLetters, Publisher, QueueWatch, StageQueues, StoreClock};
 use parkhang_actors::stage::StageTable;
 use parkhang_actors::telemetry::QueueLevels;
-use parkhang_core::domain::StageName;
+use parkhang_core::domain::{QueueRecord, StageName};
 use parkhang_core::policy::alarm::Work;
 use parkhang_state::{PostgresStore, StateStore};
 use tokio::time::{Instant, MissedTickBehavior};
 use tracing::{debug, warn};
 
 use crate::config::{Loaded, SourceKind};
-use crate::queues::{self, named_queues};
+use crate::queues::{self, QueueFinder, is_missing, named_queues};
 
 /// Pause between two looks at the dead-letter queues.
 const LOOK_AT_LETTERS: Duration = Duration::from_secs(60);
 
-/// Time after which the queues are opened anew, if one was missing.
-const LOOK_FOR_MISSING: Duration = Duration::from_secs(60);
 /// Pause between two looks at the queues. Each costs two requests a queue.
 const LOOK_AT_QUEUES: Duration = Duration::from_secs(60);
 /// Longest time that a look may take.
@@ -34,20 +33,36 @@ pub async fn publish(loaded: &Loaded, store: &PostgresStore) {
         return std::future::pending().await;
     }
     let poll = loaded.config.source.poll;
+    let mut told = None;
     loop {
+        let began = Instant::now();
         if let Err(error) = rounds(loaded, store).await {
-            warn!("tasks cannot be published now: {error:#}");
+            let reason = format!("{error:#}");
+            // It is no news with each try, unless tasks were published in between.
+            if told.as_ref() == Some(&reason) && began.elapsed() < LOOK_AT_QUEUES {
+                debug!("tasks still cannot be published: {reason}");
+            } else {
+                warn!("tasks cannot be published now: {reason}");
+                told = Some(reason);
+            }
         }
         tokio::time::sleep(poll).await;
     }
 }
 
-/// Publishes until a queue or the database does not answer, or it is time to look for queues that were missing.
+/// Publishes until a queue or the database does not answer.
 async fn rounds(loaded: &Loaded, store: &PostgresStore) -> Result<()> {
     let stages = StageTable::built_in().names();
     // A queue that is missing holds up no stage but its own.
-    let queues = queues::open_existing(&loaded.config.source.sqs, &stages).await?;
-    let (is_complete, opened) = (queues.len() == stages.len(), Instant::now());
+    let finder = QueueFinder::open(&loaded.config.source.sqs, &stages).await?;
+    let queues = finder.queues();
+    tokio::select! {
+        ended = rounds_through(loaded, store, queues) => match ended? {},
+        never = finder.look_for_ever() => match never {},
+    }
+}
+
+async fn rounds_through(loaded: &Loaded, store: &PostgresStore, queues: StageQueues) -> Result<Infallible> {
     let outbox = Arc::new(store.clone());
     let clock = Arc::new(StoreClock(outbox.clone()));
     // A purge shows by then, and nobody holds a message that was received before.
@@ -57,7 +72,7 @@ async fn rounds(loaded: &Loaded, store: &PostgresStore) -> Result<()> {
     // Subscribed to before the first round, so that nothing falls between the two.
     let (mut jobs, mut work) = (store.job_changes().await?, store.work_changes().await?);
     let mut look = Instant::now();
-    while is_complete || opened.elapsed() < LOOK_FOR_MISSING {
+    loop {
         let sent = publisher.round().await?;
         if sent > 0 {
             debug!(sent, "tasks published");
@@ -74,7 +89,6 @@ async fn rounds(loaded: &Loaded, store: &PostgresStore) -> Result<()> {
             () = tokio::time::sleep(loaded.config.source.poll) => {}
         }
     }
-    Ok(())
 }
 
 /// Looks at the queues of the configuration for ever, if there are any: sets the metrics, raises alarms, and records both. `store` is fenced
@@ -108,28 +122,35 @@ async fn look(
     let work = work(store, store.now().await?).await?;
     let seen = watch.look(&store.queue_records().await?, &work).await?;
     store.record_queues(&seen).await?;
+    let seen_missing =
+        seen.len() < named_queues(&loaded.config).len() || seen.iter().any(QueueRecord::is_missing);
     levels.publish(seen);
-    if watch.queues() < named_queues(&loaded.config).len() {
+    if seen_missing {
         // Opened anew with the next look, by when those that were missing may be there.
         *opened = None;
     }
     Ok(())
 }
 
-/// Watch over the queues that can be opened: one that is missing hides no other.
+/// Watch over the queues: one that cannot be opened hides no other.
 async fn open_watch(loaded: &Loaded, store: &PostgresStore) -> Result<QueueWatch> {
     let config = &loaded.config.source.sqs;
     let server = queues::server(config).await?;
-    let mut queues = Vec::new();
-    for named in named_queues(&loaded.config) {
-        match named.open(server.as_ref()).await {
-            Ok(queue) => queues.push((named.purpose, queue)),
-            Err(error) => warn!("cannot look at a queue now: {error:#}"),
-        }
-    }
     let store = Arc::new(store.clone());
     let clock = Arc::new(StoreClock(store.clone()));
-    Ok(QueueWatch::new(store, clock, queues, queues::limits(config)))
+    let mut watch = QueueWatch::new(store, clock, queues::limits(config));
+    for named in named_queues(&loaded.config) {
+        let queue = match named.open(server.as_ref()).await {
+            Ok(queue) => Some(queue),
+            Err(error) if is_missing(&error) => None,
+            Err(error) => {
+                warn!("cannot look at a queue now: {error:#}");
+                continue;
+            }
+        };
+        watch.add(named.purpose.clone(), named.name(), queue);
+    }
+    Ok(watch)
 }
 
 /// Work of the last minutes, by stage.

@@ -1,14 +1,17 @@
 //! The roles cpu and gpu on a node that takes its work itself. It dials no other node: they share the database, or the artifact store,
 //! and nothing else.
 
+use std::convert::Infallible;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
 use chrono::TimeDelta;
+use parkhang_actors::engines::Engine;
 use parkhang_actors::source::{
-    Dispatcher, QueueClaims, ShardOptions, Shards, StateClaims, StoreClock, SystemClock, WorkSource,
+    Dispatcher, QueueClaims, ShardOptions, Shards, StageQueues, StateClaims, StoreClock, SystemClock,
+    WorkSource,
 };
 use parkhang_actors::stage::StageRegistry;
 use parkhang_actors::supervisor::IdempotentExecutor;
@@ -28,7 +31,7 @@ use super::watch::{NodeRegistration, NodeStatus, lose_silent_nodes};
 use super::worker::{LEFT_IDLE, nothing_to_do, slots, supervise, wind_down};
 use crate::config::{Loaded, SourceKind};
 use crate::database::{Database, database};
-use crate::queues;
+use crate::queues::{self, QueueFinder};
 use crate::storage;
 
 pub async fn run(loaded: &Loaded, mut readiness: ReadinessReporter) -> Result<ExitCode> {
@@ -42,7 +45,13 @@ pub async fn run(loaded: &Loaded, mut readiness: ReadinessReporter) -> Result<Ex
         SourceKind::Direct | SourceKind::Postgres | SourceKind::Sqs => Some(database(loaded).await?),
     };
     let stages = worked_stages(loaded, &registry);
-    let source = open(loaded, node.as_str(), database.as_ref(), &stages).await?;
+    let engines = registry.engines().to_vec();
+    let finder = match loaded.config.source.kind {
+        SourceKind::Sqs => Some(QueueFinder::open(&loaded.config.source.sqs, &stages).await?),
+        SourceKind::Direct | SourceKind::Postgres | SourceKind::Shards => None,
+    };
+    let queues = finder.as_ref().map(QueueFinder::queues);
+    let source = open(loaded, node.as_str(), database.as_ref(), queues.clone()).await?;
     let dispatcher = Dispatcher::start(source, loaded.config.source.poll).await?;
     let supervisor = supervise(loaded, &node, registry, Arc::new(dispatcher.clone())).await?;
     let roles = super::roles(loaded);
@@ -50,6 +59,7 @@ pub async fn run(loaded: &Loaded, mut readiness: ReadinessReporter) -> Result<Ex
         roles: roles.clone(),
         dispatcher: dispatcher.clone(),
         stages: supervisor.out_of_order(),
+        queues,
     }));
     readiness.ready(&roles)?;
     let state = watch::Sender::new(NodeState::Joined);
@@ -67,6 +77,7 @@ pub async fn run(loaded: &Loaded, mut readiness: ReadinessReporter) -> Result<Ex
         dispatcher: &dispatcher,
         state: state.clone(),
         book,
+        engines,
     };
 
     let ends = tokio::select! {
@@ -78,6 +89,7 @@ pub async fn run(loaded: &Loaded, mut readiness: ReadinessReporter) -> Result<Ex
         () = supervisor.ended() => bail!("the stages keep failing; the node ends"),
         never = services::remove_old_manifests(&manifests, keep) => match never {},
         () = wake_on_changes(database.as_ref(), &dispatcher, loaded) => ExitCode::SUCCESS,
+        never = look_for_queues(finder) => match never {},
     };
     readiness.stopping();
     state.send_replace(NodeState::Draining);
@@ -111,6 +123,8 @@ struct Seen<'a> {
     dispatcher: &'a Dispatcher,
     state: watch::Sender<NodeState>,
     book: IdempotentExecutor,
+    /// Services that the node asks while its stages wait.
+    engines: Vec<Engine>,
 }
 
 impl Seen<'_> {
@@ -124,6 +138,7 @@ impl Seen<'_> {
             state: *self.state.borrow(),
             workers: self.dispatcher.workers(now).await,
             actors: self.book.actors().await,
+            engines: self.engines.iter().map(|engine| engine.record(now)).collect(),
         };
         tokio::join!(
             self.presence.keep(&database.store, heartbeat, now),
@@ -154,7 +169,7 @@ async fn open(
     loaded: &Loaded,
     node: &str,
     database: Option<&Database>,
-    stages: &[StageName],
+    queues: Option<StageQueues>,
 ) -> Result<Arc<dyn WorkSource>> {
     let lease = TimeDelta::from_std(loaded.config.cluster.lease)?;
     let max_interruptions = i32::try_from(loaded.config.orchestrator.max_interruptions)?;
@@ -163,8 +178,7 @@ async fn open(
             let store = Arc::new(database.store.clone());
             // Leases are compared by nodes on many machines, so they go by the one clock that all of them share.
             let clock = Arc::new(StoreClock(store.clone()));
-            if loaded.config.source.kind == SourceKind::Sqs {
-                let queues = queues::open(&loaded.config.source.sqs, stages).await?;
+            if let Some(queues) = queues {
                 let options = queues::options(&loaded.config.source.sqs);
                 Arc::new(QueueClaims::new(
                     store,
@@ -192,6 +206,14 @@ async fn open(
             ))
         }
     })
+}
+
+/// Looks for queues that are missing for ever, where work comes from queues.
+async fn look_for_queues(finder: Option<QueueFinder<'_>>) -> Infallible {
+    match finder {
+        Some(finder) => finder.look_for_ever().await,
+        None => std::future::pending().await,
+    }
 }
 
 /// Wakes the dispatcher on new work, for ever. Without notifications the dispatcher's polls find the work.

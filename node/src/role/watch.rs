@@ -6,7 +6,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use parkhang_actors::cluster::NodeRegistry;
 use parkhang_actors::telemetry::{TaskLevels, resident_bytes};
 use parkhang_actors::wire::PROTOCOL;
-use parkhang_core::domain::{ActorRecord, NodeActors, NodeRecord, NodeState, WorkerRecord};
+use parkhang_core::domain::{ActorRecord, EngineRecord, NodeActors, NodeRecord, NodeState, WorkerRecord};
 use parkhang_state::{NodeSnapshot, PostgresStore, StateStore};
 use tracing::debug;
 
@@ -116,6 +116,7 @@ pub struct NodeStatus {
     pub state: NodeState,
     pub workers: Vec<WorkerRecord>,
     pub actors: Vec<ActorRecord>,
+    pub engines: Vec<EngineRecord>,
 }
 
 /// Registration of a node that writes its own record, by the clock of the database, because no leader knows it.
@@ -139,6 +140,7 @@ impl NodeRegistration {
             last_seen: now,
             state: NodeState::Joined,
             workers: Vec::new(),
+            engines: Vec::new(),
         })
     }
 
@@ -161,6 +163,7 @@ impl NodeRegistration {
             state: NodeState::Left,
             workers: Vec::new(),
             actors: Vec::new(),
+            engines: Vec::new(),
         };
         self.write(store, &left).await;
     }
@@ -174,6 +177,7 @@ impl NodeRegistration {
                 last_seen: now,
                 state: presently.state,
                 workers: presently.workers,
+                engines: presently.engines,
                 resident: resident_bytes(),
                 ..self.0.clone()
             };

@@ -45,6 +45,7 @@ pub async fn run(loaded: &Loaded, mut readiness: ReadinessReporter) -> Result<Ex
             health: readiness.window.address().map(|address| address.to_string()),
             ..NodeAbout::default()
         },
+        engines: registry.engines().to_vec(),
         heartbeat: loaded.config.cluster.heartbeat,
         call_timeout: loaded.config.cluster.call_timeout,
         ..UplinkConfig::new(node.clone(), SCOPE)

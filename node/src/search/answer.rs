@@ -73,6 +73,14 @@ impl Hit {
     }
 }
 
+impl Hit {
+    /// The page for a terminal; an output folder is no job.
+    fn place(&self) -> String {
+        let place = format!("{} {} {}", self.job, self.volume, self.page);
+        place.trim_start().to_owned()
+    }
+}
+
 impl HitLine {
     fn of(line: &parkhang_search::HitLine) -> Self {
         let mut parts = Vec::new();
@@ -119,18 +127,10 @@ impl Found {
                     .flat_map(|text| text.chars())
                     .take(SHOWN)
                     .collect();
-                let place = format!("{} {} {}", hit.job, hit.volume, hit.page);
-                lines.push(format!("{}: {}", place.trim_start(), passage.replace('\n', " ")));
+                lines.push(format!("{}: {}", hit.place(), passage.replace('\n', " ")));
             }
             for line in &hit.lines {
-                lines.push(format!(
-                    "{} {} {}.{}: {}",
-                    hit.job,
-                    hit.volume,
-                    hit.page,
-                    line.line,
-                    line.text()
-                ));
+                lines.push(format!("{}.{}: {}", hit.place(), line.line, line.text()));
             }
         }
         let pages = pluralize(self.total, "page");

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use parkhang_search::{Found, Snapshot, search};
+use tokio_util::sync::CancellationToken;
 
 use super::{QueryModels, Question};
 
@@ -50,9 +51,12 @@ pub async fn ask(
             Err(error) => trouble = Some(format!("pages are found by words alone: {error:#}")),
         }
     }
+    // Whoever asked may have gone before the answer is there.
+    let gone = CancellationToken::new();
+    let _waiting = gone.clone().drop_guard();
     let found = tokio::task::spawn_blocking(move || {
         let indexes: Vec<&Snapshot> = indexes.iter().collect();
-        search(&indexes, &request)
+        search(&indexes, &request, &|| gone.is_cancelled())
     });
     Ok(Asked {
         found: found.await??,

@@ -16,7 +16,6 @@ use sha2::{Digest, Sha256};
 
 use super::{Found, Hit, QueryModels, Question, ask};
 use crate::export::Results;
-use crate::words::pluralize;
 
 /// Folder of the index, in the output folder.
 const INDEX: &str = ".search";
@@ -64,14 +63,10 @@ pub async fn run(arguments: SearchFolderArgs) -> Result<ExitCode> {
         // Another search is at it, and this one goes by what there is.
         Err(SearchError::Locked(_)) => Vec::new(),
         Err(error) => return Err(error).context("the index cannot be made"),
-        Ok(update) if update.failed > 0 => vec![format!(
-            "{} could not be indexed",
-            pluralize(update.failed, "volume")
-        )],
-        Ok(_) => Vec::new(),
+        Ok(update) => update.trouble().into_iter().collect(),
     };
     let snapshot = folder.snapshot()?;
-    let indexed = snapshot.volumes().len();
+    let (indexed, refused) = (snapshot.volumes().len(), snapshot.refused().len());
     let (models, models_dir) = (QueryModels::default(), arguments.models_dir.as_deref());
     let asked = ask(&arguments.question, vec![snapshot], &models, models_dir).await?;
     troubles.extend(asked.trouble);
@@ -80,7 +75,7 @@ pub async fn run(arguments: SearchFolderArgs) -> Result<ExitCode> {
         total: pages.total,
         hits: pages.hits.into_iter().map(|hit| Hit::of("", hit)).collect(),
         volumes: indexed,
-        behind: count.saturating_sub(indexed),
+        behind: count.saturating_sub(indexed + refused),
         troubles,
     };
     if arguments.json {

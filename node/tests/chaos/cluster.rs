@@ -243,7 +243,7 @@ impl Cluster {
 
     /// Makes a job over all volumes, as an operator does.
     pub(crate) async fn create_job(&mut self, name: &str) {
-        let command = self.command(["job", "create", name]);
+        let command = self.command(["job", "create", name, "--pipeline", self.plan.library.pipeline]);
         // The links are tasks of this thread's runtime.
         let finished = tokio::task::spawn_blocking(move || finish(command))
             .await

@@ -1,8 +1,5 @@
 //! The process dies between any two side effects, and nothing is lost or done twice.
 
-use std::os::unix::process::ExitStatusExt;
-
-use nix::sys::signal::Signal;
 use parkhang_core::failpoint::Failpoint;
 
 use crate::cluster::{Cluster, Plan};
@@ -24,6 +21,9 @@ enum Passer {
 
 const PAGED: &[&str] = &["line_detection", "line_extraction", "ocr"];
 const ALL: &[&str] = &["line_detection", "line_extraction", "ocr", "reduce"];
+/// Stages of documents that go page by page, and those that take a volume as a whole.
+const PAGED_OF_DOCUMENTS: &[&str] = &["doctags", "chunk", "embed"];
+const WHOLE_OF_DOCUMENTS: &[&str] = &["index", "reduce"];
 
 fn passer(point: Failpoint) -> Passer {
     match point {
@@ -48,6 +48,7 @@ fn passer(point: Failpoint) -> Passer {
         | Failpoint::ErrorsWritten
         | Failpoint::TableWritten
         | Failpoint::PartDeleted => Passer::Node(PAGED),
+        Failpoint::IndexWritten => Passer::Node(&["index"]),
         Failpoint::PublicationIntended
         | Failpoint::MessagesSent
         | Failpoint::MessageClaimed
@@ -71,24 +72,48 @@ fn passer(point: Failpoint) -> Passer {
 async fn a_node_dies_at_every_failpoint() {
     let mut armed = Vec::new();
     for point in Failpoint::ALL {
-        if let Passer::Node(stages) = passer(*point) {
+        if let Passer::Node(stages) = passer(*point)
+            && stages != ["index"]
+        {
             let number = armed.len();
             let (volume, stage) = (Library::volume(number), stages[number % stages.len()]);
             armed.push(format!("{point}@{volume}/{stage}"));
         }
     }
-    let plan = Plan::small(Library::alike(armed.len(), 2)).with(&[("orchestrator.max_interruptions", "100")]);
+    all_are_passed(Library::alike(armed.len(), 2), armed).await;
+}
+
+/// Around every side effect of each stage that makes documents of pages.
+/// Rows: 138.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_dies_around_every_side_effect_of_the_stages_of_documents() {
+    let volumes = 4;
+    let mut armed = Vec::new();
+    let mut arm = |point: Failpoint, stage: &str| {
+        let volume = Library::volume(armed.len() % volumes);
+        armed.push(format!("{point}@{volume}/{stage}"));
+    };
+    for point in Failpoint::ALL {
+        match passer(*point) {
+            Passer::Node(stages) if stages == PAGED => {
+                PAGED_OF_DOCUMENTS.iter().for_each(|stage| arm(*point, stage));
+            }
+            Passer::Node(["index"]) => arm(*point, "index"),
+            Passer::Node(_) => WHOLE_OF_DOCUMENTS.iter().for_each(|stage| arm(*point, stage)),
+            _ => {}
+        }
+    }
+    all_are_passed(Library::alike(volumes, 2).as_documents(), armed).await;
+}
+
+/// Every node that comes by an armed place dies there, until all have been passed; then nothing is lost or done twice.
+async fn all_are_passed(library: Library, mut armed: Vec<String>) {
+    let plan = Plan::small(library).with(&[("orchestrator.max_interruptions", "100")]);
     let mut cluster = Cluster::prepare(plan).await;
     cluster.start_orchestrator(0, "").await;
     cluster.create_job("kangyur").await;
     while !armed.is_empty() {
-        let orders: Vec<String> = armed.iter().map(|name| format!("{name}=return(abort)")).collect();
-        let begin = cluster.journal.end();
-        cluster.start_worker(0, &orders.join(";")).await;
-        let mut process = cluster.workers[0].process.take().unwrap();
-        let place = process.said(begin, "failpoint ").await;
-        let status = process.end().await;
-        assert_eq!(status.signal(), Some(Signal::SIGABRT as i32), "{place}");
+        let place = cluster.worker_dies_at(&armed).await;
         let before = armed.len();
         armed.retain(|name| *name != place);
         assert_eq!(armed.len() + 1, before, "{place} was passed twice");
@@ -108,16 +133,10 @@ async fn a_leader_dies_at_every_failpoint() {
     cluster.start_worker(0, "").await;
     cluster.start_orchestrator(0, "").await;
     cluster.create_job("kangyur").await;
+    cluster.kill_orchestrator(0);
     for point in Failpoint::ALL {
         if passer(*point) == Passer::Leader {
-            cluster.kill_orchestrator(0);
-            let begin = cluster.journal.end();
-            let orders = format!("{point}=return(abort)");
-            cluster.start_orchestrator(0, &orders).await;
-            let process = cluster.orchestrators[0].process.as_mut().unwrap();
-            assert_eq!(process.said(begin, "failpoint ").await, point.name());
-            let status = process.end().await;
-            assert_eq!(status.signal(), Some(Signal::SIGABRT as i32), "{point}");
+            cluster.leader_dies_at(*point).await;
         }
     }
     cluster.start_orchestrator(0, "").await;

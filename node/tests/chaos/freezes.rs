@@ -15,13 +15,7 @@ async fn a_frozen_node_loses_its_work_and_harms_nothing_when_it_thaws() {
     cluster.worker(0).signal(Signal::SIGSTOP);
     let frozen = cluster.task_at(0).await;
     if let Some(frozen) = frozen {
-        cluster
-            .until("the frozen node's work is taken from it", async |cluster| {
-                let tasks = cluster.tasks().await;
-                let now = tasks.into_iter().find(|task| task.id == frozen.id);
-                now.is_some_and(|now| now.fence() != frozen.fence())
-            })
-            .await;
+        cluster.until_taken(&frozen).await;
     }
     cluster.worker(0).signal(Signal::SIGCONT);
     cluster.all_is_well().await;

@@ -1,9 +1,7 @@
 //! Volumes come by messages of other programs, and the leader dies while it takes them in.
 
-use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 
-use nix::sys::signal::Signal;
 use parkhang_core::failpoint::Failpoint;
 use parkhang_queue::{NewMessage, QueueServer, SqsOptions, SqsServer};
 use parkhang_state::StateStore;
@@ -56,14 +54,7 @@ async fn a_leader_dies_between_taking_requests_and_deleting_their_messages() {
         sent.unwrap();
     }
     cluster.start_worker(0, "").await;
-    let (begin, point) = (cluster.journal.end(), Failpoint::RequestsTaken);
-    cluster
-        .start_orchestrator(0, &format!("{point}=return(abort)"))
-        .await;
-    let process = cluster.orchestrators[0].process.as_mut().unwrap();
-    assert_eq!(process.said(begin, "failpoint ").await, point.name());
-    let status = process.end().await;
-    assert_eq!(status.signal(), Some(Signal::SIGABRT as i32));
+    cluster.leader_dies_at(Failpoint::RequestsTaken).await;
     let counts = queue.counts().await.unwrap();
     assert_eq!(counts.visible + counts.in_flight, 6, "no message was deleted");
 

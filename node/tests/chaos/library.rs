@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
+use parkhang_actors::stage::{DOCUMENTS, OCR};
+
 use crate::site::put_pages;
 use crate::support::{finish, node, sample};
 
@@ -27,6 +29,8 @@ pub(crate) struct Library {
     volumes: usize,
     pages: usize,
     scans: Scans,
+    /// Pipeline that its volumes go through.
+    pub(crate) pipeline: &'static str,
 }
 
 /// Enough for every node to have work while something happens.
@@ -36,6 +40,7 @@ pub(crate) const SAMPLE: Library = Library {
     volumes: 4,
     pages: 3,
     scans: Scans::Sample,
+    pipeline: OCR,
 };
 
 impl Library {
@@ -44,6 +49,15 @@ impl Library {
             volumes,
             pages,
             scans: Scans::Alike,
+            pipeline: OCR,
+        }
+    }
+
+    /// The same volumes on their way to documents.
+    pub(crate) const fn as_documents(self) -> Self {
+        Self {
+            pipeline: DOCUMENTS,
+            ..self
         }
     }
 
@@ -56,6 +70,7 @@ impl Library {
             volumes,
             pages,
             scans,
+            pipeline: OCR,
         })
     }
 
@@ -64,7 +79,13 @@ impl Library {
     }
 
     fn folder(self, part: &str) -> PathBuf {
-        let name = format!("chaos-{:?}-{}x{}", self.scans, self.volumes, self.pages);
+        let Self {
+            volumes,
+            pages,
+            scans,
+            pipeline,
+        } = self;
+        let name = format!("chaos-{pipeline}-{scans:?}-{volumes}x{pages}");
         Path::new(env!("CARGO_TARGET_TMPDIR")).join(name).join(part)
     }
 
@@ -82,6 +103,7 @@ impl Library {
             let _ = std::fs::remove_dir_all(&out);
             self.shelve();
             let mut command = node(["ocr", "--job", job, "--config", "checkpoint_pages=1"]);
+            command.args(["--pipeline", self.pipeline]);
             command.arg(self.scans()).arg("--out").arg(&out);
             finish(command).exits(0);
             made.push((self, job.to_owned()));

@@ -13,6 +13,7 @@
 
 mod cluster;
 mod database;
+mod deaths;
 mod drain;
 mod failpoints;
 mod freezes;

@@ -1,7 +1,6 @@
 //! Work goes through queues, and processes die between any two side effects on them. The pages are real ones.
 
 use std::net::SocketAddr;
-use std::os::unix::process::ExitStatusExt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -171,17 +170,6 @@ async fn freeze(cluster: &Cluster, worker: usize) -> Task {
     }
 }
 
-/// Waits until somebody else may have the work of a node that sleeps.
-async fn until_taken(cluster: &Cluster, frozen: &Task) {
-    cluster
-        .until("the frozen node's work is taken from it", async |cluster| {
-            let tasks = cluster.tasks().await;
-            let now = tasks.into_iter().find(|task| task.id == frozen.id);
-            now.is_some_and(|now| now.fence() != frozen.fence())
-        })
-        .await;
-}
-
 /// Waits until the queues cannot be reached and the publisher knows.
 async fn until_given_up(cluster: &Cluster, begin: usize) {
     cluster
@@ -210,24 +198,13 @@ async fn publishers_and_receivers_die_at_every_failpoint_of_queues() {
     cluster.create_job("kangyur").await;
     cluster.kill_orchestrator(0);
     for point in [Failpoint::PublicationIntended, Failpoint::MessagesSent] {
-        let begin = cluster.journal.end();
-        cluster
-            .start_orchestrator(0, &format!("{point}=return(abort)"))
-            .await;
-        let process = cluster.orchestrators[0].process.as_mut().unwrap();
-        assert_eq!(process.said(begin, "failpoint ").await, point.name());
-        let status = process.end().await;
-        assert_eq!(status.signal(), Some(Signal::SIGABRT as i32), "{point}");
+        cluster.leader_dies_at(point).await;
     }
     cluster.start_orchestrator(0, "").await;
     for point in [Failpoint::MessageClaimed, Failpoint::ResultCommitted] {
         for _ in 0..2 {
-            let begin = cluster.journal.end();
-            cluster.start_worker(0, &format!("{point}=return(abort)")).await;
-            let mut process = cluster.workers[0].process.take().unwrap();
-            assert_eq!(process.said(begin, "failpoint ").await, point.name());
-            let status = process.end().await;
-            assert_eq!(status.signal(), Some(Signal::SIGABRT as i32), "{point}");
+            let place = cluster.worker_dies_at(&[point.to_string()]).await;
+            assert_eq!(place, point.name());
         }
     }
     cluster.start_worker(0, "").await;
@@ -333,7 +310,7 @@ async fn a_frozen_worker_wakes_after_its_visibility_is_over() {
     let mut cluster = queues.cluster(Plan::full(SAMPLE)).await;
     cluster.create_jobs().await;
     let frozen = freeze(&cluster, 0).await;
-    until_taken(&cluster, &frozen).await;
+    cluster.until_taken(&frozen).await;
     let stage = frozen.fence().unwrap().stage.as_str().replace('_', "-");
     let client = queues.client().await;
     let queue = client.open(&queue_of(&stage)).await.unwrap();
@@ -407,7 +384,7 @@ async fn real_collections_are_read_whatever_happens() {
     cluster.create_job("tengyur").await;
     let frozen = freeze(&cluster, 0).await;
     cluster.kill_orchestrator(0);
-    until_taken(&cluster, &frozen).await;
+    cluster.until_taken(&frozen).await;
     cluster.worker(0).signal(Signal::SIGCONT);
     cluster.start_orchestrator(0, "").await;
 

@@ -1,13 +1,12 @@
 //! Services work on rows of a table, and the processes that hand them over die between any two effects.
 
-use std::os::unix::process::ExitStatusExt;
-
 use nix::sys::signal::Signal;
 use parkhang_core::failpoint::Failpoint;
 use parkhang_test_support::Wait;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, raw_sql};
 
 use crate::cluster::{Cluster, Plan};
+use crate::deaths::die_at;
 use crate::library::Library;
 use crate::recorded::Recorded;
 use crate::service::Service;
@@ -113,10 +112,8 @@ async fn a_process_of_entities_dies_at_every_failpoint() {
     let port = Some(service.webhook_port);
     for point in POINTS {
         let begin = cluster.journal.end();
-        let mut process = start(&cluster, "entity-a", port, &format!("{point}=return(abort)")).await;
-        assert_eq!(process.said(begin, "failpoint ").await, point.name());
-        let status = process.end().await;
-        assert_eq!(status.signal(), Some(Signal::SIGABRT as i32), "{point}");
+        let mut process = start(&cluster, "entity-a", port, &die_at(point)).await;
+        assert_eq!(process.dies_at_failpoint(begin).await, point.name());
     }
     let before = completed(&cluster).await;
     assert!(before < ROWS as i64, "nothing is left for what follows");

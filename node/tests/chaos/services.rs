@@ -1,9 +1,7 @@
 //! Services do stages of a pipeline, and leaders die between any two effects. The service counts what it was given.
 
-use std::os::unix::process::ExitStatusExt;
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::Signal;
 use parkhang_core::domain::testing::pipeline;
 use parkhang_core::domain::{JobConfig, NewJob, StageRunStatus, TaskStatus, VolumeId};
 use parkhang_core::failpoint::Failpoint;
@@ -94,14 +92,7 @@ async fn a_leader_dies_at_every_failpoint_of_services() {
     let mut cluster = cluster(&service, &[]).await;
     create(&mut cluster, VOLUMES).await;
     for point in POINTS {
-        let begin = cluster.journal.end();
-        cluster
-            .start_orchestrator(0, &format!("{point}=return(abort)"))
-            .await;
-        let process = cluster.orchestrators[0].process.as_mut().unwrap();
-        assert_eq!(process.said(begin, "failpoint ").await, point.name());
-        let status = process.end().await;
-        assert_eq!(status.signal(), Some(Signal::SIGABRT as i32), "{point}");
+        cluster.leader_dies_at(point).await;
     }
     cluster.start_orchestrator(0, "").await;
     cluster.crash_postgres().await;

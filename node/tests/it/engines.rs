@@ -5,7 +5,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use flate2::read::GzDecoder;
-use parkhang_store::artifact::{ErrorRow, ImageName, OcrResultRow};
+use parkhang_actors::engines::asked_about;
+use parkhang_core::domain::StageName;
+use parkhang_store::artifact::{ErrorRow, ImageName, LineDetectionRow, LineImageRow, OcrResultRow};
 use serde_json::{Value, json};
 
 use crate::http_service::{Service, completion};
@@ -63,6 +65,66 @@ fn annotation() -> Value {
         "text": "བོད་ ཡིག\nགཉིས།\n",
         "pages": [{"width": 1000, "height": 400, "blocks": [{"paragraphs": [{"words": words}]}]}],
     }})
+}
+
+/// An operation has read both pages, and failed on the second.
+///
+/// Rows: 84.
+#[test]
+fn answers_of_an_operation_are_taken_over_and_the_page_that_failed_is_asked_for_alone() {
+    let fixture = Fixture::new();
+    fixture.put("p1.tif", &small_page());
+    fixture.put("p2.tif", &small_page());
+    let service = Service::by(|asked| {
+        let pages = asked.body["requests"].as_array().map_or(0, Vec::len);
+        (200, json!({"responses": vec![annotation(); pages]}))
+    });
+    let section = format!("kind = \"google_vision\"\nurl = \"{}\"", service.url);
+    let config = configured(&fixture, &section);
+    read_with(&fixture, &config, &[]).exits(0);
+    let asked_before = service.readings().len();
+    let (out, layout) = (fixture.out(), fixture.layout());
+    let reader = provenance::<OcrResultRow>(&out, &layout.ocr_results()).models[0].digest;
+    let answers = layout.answers(&StageName::new("ocr").unwrap());
+    std::fs::remove_dir_all(out.join(answers.as_str())).unwrap();
+    std::fs::remove_file(out.join(layout.ocr_results().as_str())).unwrap();
+
+    let pages: Vec<LineDetectionRow> = rows(&out, &layout.line_detection());
+    let made_of = provenance::<LineImageRow>(&out, &layout.line_images()).pages;
+    let named = pages
+        .iter()
+        .map(|page| (page.image_name.as_str(), made_of[&page.image_name].digest()));
+    let operation = layout.operation(asked_about(reader, named));
+    let uri =
+        |page: &LineDetectionRow| json!({"uri": format!("gs://press/archive/{}", page.rotated_image_path)});
+    let mut read = annotation();
+    read["context"] = uri(&pages[0]);
+    read["fullTextAnnotation"]["pages"][0]["blocks"][0]["paragraphs"][0]["words"] =
+        json!([word("ཀ", [100, 40, 200, 90], "LINE_BREAK")]);
+    let failed = json!({"context": uri(&pages[1]), "error": {"code": 14, "message": "later"}});
+    let folder = out.join(operation.as_str()).join("1");
+    std::fs::create_dir_all(&folder).unwrap();
+    let responses = json!({"responses": [failed, read]});
+    std::fs::write(folder.join("output-1-to-2.json"), responses.to_string()).unwrap();
+
+    read_with(&fixture, &config, &[]).exits(0);
+    let asked = service.readings();
+    assert_eq!(asked.len(), asked_before + 1);
+    assert_eq!(asked[asked_before].body["requests"].as_array().unwrap().len(), 1);
+    let texts = |page: &str| -> Vec<String> {
+        let lines = lines(&fixture).into_iter().filter(|line| line.image_name == page);
+        lines.map(|line| line.text).collect()
+    };
+    assert_eq!(texts("p1"), ["ཀ"]);
+    assert_eq!(texts("p2"), ["བོད་ ཡིག", "གཉིས།"]);
+
+    std::fs::remove_file(out.join(layout.ocr_results().as_str())).unwrap();
+    read_with(&fixture, &config, &[]).exits(0);
+    assert_eq!(
+        service.readings().len(),
+        asked.len(),
+        "nothing is asked for twice"
+    );
 }
 
 /// Rows: 84.
@@ -213,7 +275,9 @@ fn a_page_that_a_model_refuses_is_a_row_with_its_error_and_its_text() {
         errors[0].message.contains("the model refused: I'm sorry"),
         "{errors:?}"
     );
-    let kept = fixture.layout().answer(&ImageName::new("p1").unwrap());
+    let kept = fixture
+        .layout()
+        .answer(&StageName::new("ocr").unwrap(), &ImageName::new("p1").unwrap());
     let kept = std::fs::File::open(fixture.out().join(kept.as_str())).unwrap();
     let kept: Value = serde_json::from_reader(GzDecoder::new(kept)).unwrap();
     assert!(

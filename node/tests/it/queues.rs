@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::named_models::scraped;
 use crate::nodes::{JOB, Node, OF_A_JOB, Site, assert_finished, runs_at, undisturbed};
 use crate::support::finish;
+use crate::watched::{get, logging_to};
 use crate::workers::Fleet;
 
 /// A site whose work goes through queues.
@@ -90,6 +91,7 @@ fn a_job_survives_the_death_of_a_node_and_of_its_publisher_over_sqs() {
             "ocr-line-extraction.fifo",
             "ocr-ocr.fifo",
             "ocr-clean.fifo",
+            "ocr-combine.fifo",
             "ocr-page-text.fifo",
             "ocr-page-ocr.fifo",
             "ocr-doctags.fifo",
@@ -268,6 +270,99 @@ of = sqs.get_queue_attributes(QueueUrl=url('ocr-line-detection.fifo'), Attribute
 print(of['Attributes']['ApproximateNumberOfMessages'])"
     );
     Wait::until("the volumes are published").sees(|| queues.boto3(&count), |count| count.trim() == "2");
+}
+
+/// A node takes from the queues that are there, says which is not, and goes on with that one once it has been made.
+/// Rows: 52.
+#[test]
+#[ignore = "needs ministack and boto3 beside $PYTHON: tests/python/requirements.txt"]
+fn a_node_works_on_the_queues_that_are_there_and_finds_the_missing_one_over_sqs() {
+    let queues = Queues::with_volumes(2, 1);
+    let site = &queues.site;
+    finish(site.command(["queue", "create"])).exits(0);
+    let delete = format!("{CLIENT}sqs.delete_queue(QueueUrl=url('ocr-ocr.fifo'))");
+    queues.boto3(&delete);
+    let _leader = Node::start(site, "orchestrator", &[]);
+    let log = site.path("work.log");
+    let worker = Node::start_with(site, "cpu,gpu", &[], logging_to(&log));
+    let ready = |node: &Node| {
+        let (status, body) = get(node.health(), "/readyz");
+        (status, serde_json::from_str::<Value>(&body).unwrap())
+    };
+    finish(site.command(["job", "create", JOB])).exits(0);
+    let why = Wait::until("the volume has come as far as it can, and the reason is known").sees(
+        || queues.json(&["tasks", "why", JOB, "W1-I1"]),
+        |why| why["blocker"] == "no_queue",
+    );
+    let reason = why["reason"].as_str().unwrap();
+    assert!(
+        reason.starts_with("the queue ocr-ocr.fifo of stage ocr does not exist"),
+        "{reason}"
+    );
+    assert!(
+        why["advice"].as_str().unwrap().contains("node queue create"),
+        "{why:#}"
+    );
+    let (status, told) = ready(&worker);
+    assert_eq!(
+        (status, &told["without_queue"]),
+        (503, &json!(["ocr"])),
+        "{told:#}"
+    );
+    let stats = queues.json(&["queue", "stats"]);
+    assert_eq!(stats["missing"][0]["queue"], "ocr-ocr.fifo", "{stats:#}");
+    let cluster = queues.json(&["cluster", "status"]);
+    assert!(
+        cluster["alarms"].to_string().contains("node queue create"),
+        "{cluster:#}"
+    );
+
+    finish(site.command(["queue", "create"])).exits(0);
+    assert_finished(site, &undisturbed(site));
+    assert_eq!(ready(&worker).0, 200);
+    let log = std::fs::read_to_string(log).unwrap();
+    let said = |words: &str| log.lines().filter(|line| line.contains(words)).count();
+    assert_eq!(
+        said("the queue ocr-ocr.fifo of stage ocr cannot be opened"),
+        1,
+        "{log}"
+    );
+    assert_eq!(said("the queue is there now"), 1, "{log}");
+}
+
+/// Rows: 155.
+#[test]
+#[ignore = "needs ministack and boto3 beside $PYTHON: tests/python/requirements.txt"]
+fn an_autoscaler_goes_by_the_queues_that_are_there_over_sqs() {
+    let queues = Queues::with_volumes(1, 1);
+    let site = &queues.site;
+    finish(site.command(["queue", "create"])).exits(0);
+    let delete = format!("{CLIENT}sqs.delete_queue(QueueUrl=url('ocr-ocr.fifo'))");
+    queues.boto3(&delete);
+    let autoscaler = Node::start_with(site, "autoscaler", &[], |command| {
+        command.args(["--source", "sqs"]);
+        for setting in [
+            "launcher.kind=local",
+            "launcher.interval=300ms",
+            "autoscaler.enabled=true",
+        ] {
+            command.args(["--set", setting]);
+        }
+    });
+    let backlog = "parkhang_autoscaler_backlog{hardware=\"gpu\"}";
+    Wait::until("the other queues were looked at")
+        .sees(|| scraped(&autoscaler, backlog), |backlog| *backlog == Some(0.0));
+    let (status, told) = get(autoscaler.health(), "/readyz");
+    assert!(
+        status == 503 && told.contains("\"without_queue\":[\"ocr\"]"),
+        "{told}"
+    );
+    finish(site.command(["queue", "create"])).exits(0);
+    Wait::until("the queue is found").sees(
+        || get(autoscaler.health(), "/readyz"),
+        |(status, _)| *status == 200,
+    );
+    assert_eq!(autoscaler.stop(), Some(0));
 }
 
 /// What an operator is shown of queues: metrics, alarms, the overview, and of a volume why it waits.

@@ -149,6 +149,40 @@ fn documents_are_found_by_words_and_by_meaning() {
 }
 
 #[test]
+fn a_volume_that_cannot_be_indexed_is_not_tried_again_until_it_is_read_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let input = workspace().join("tests/fixtures/pdf/paper.pdf");
+    read(&input, &out, "page_ocr");
+    let volume: VolumeId = "pdf-paper".parse().unwrap();
+    let layout = ArtifactLayout::bdrc_v2(&JobKey::new(JOB).unwrap()).volume(&volume);
+    let words = out.join(layout.words().as_str());
+    let good = fs::read(&words).unwrap();
+    fs::write(&words, "damaged").unwrap();
+    let tried = || {
+        let mut command = node(["search", "harbour", "--json", "--out"]);
+        command.arg(&out);
+        let finished = finish(command).exits(0);
+        let found: Value = serde_json::from_str(&finished.stdout).unwrap();
+        (found, finished.stderr.contains("cannot be indexed"))
+    };
+    let ((first, is_tried), (second, is_tried_again)) = (tried(), tried());
+    assert!(is_tried && !is_tried_again);
+    let reason = first["troubles"][0].as_str().unwrap();
+    assert!(
+        reason.starts_with("pdf-paper cannot be indexed until it is read again: ")
+            && reason.contains("words.parquet"),
+        "{reason}"
+    );
+    assert_eq!(second["troubles"], first["troubles"]);
+    assert_eq!(second["behind"], 0);
+    fs::write(&words, good).unwrap();
+    let (found, _) = tried();
+    assert!(found["total"].as_u64() >= Some(1), "{found:#}");
+    assert_eq!(found["troubles"], serde_json::json!([]));
+}
+
+#[test]
 fn a_search_that_cannot_be_says_why() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = node(["search", "word", "--out"]);

@@ -153,13 +153,12 @@ fn looks(command: &str) -> bool {
     looking.iter().any(|start| command.starts_with(start)) && !command.ends_with("--wait")
 }
 
-#[test]
-fn the_tutorial_does_what_it_says() {
-    let page = std::fs::read_to_string(workspace().join("docs/tutorial.md")).unwrap();
-    let home = tempfile::tempdir().unwrap();
+/// Does what a page of the guide says, in this home, and returns the shell and the numbers of commands and of those with output.
+fn follow(page: &str, home: &Path) -> (Shell, usize, usize) {
+    let page = std::fs::read_to_string(workspace().join("docs").join(page)).unwrap();
     // The private Postgres may run as another user, who must come through here.
-    std::fs::set_permissions(home.path(), PermissionsExt::from_mode(0o755)).unwrap();
-    let mut shell = Shell::start(home.path());
+    std::fs::set_permissions(home, PermissionsExt::from_mode(0o755)).unwrap();
+    let mut shell = Shell::start(home);
     let (mut run, mut compared) = (0, 0);
     for Step { command, output } in steps(&page) {
         // The release build, which this is not.
@@ -173,6 +172,13 @@ fn the_tutorial_does_what_it_says() {
         run += 1;
         compared += usize::from(!output.is_empty());
     }
+    (shell, run, compared)
+}
+
+#[test]
+fn the_tutorial_does_what_it_says() {
+    let home = tempfile::tempdir().unwrap();
+    let (mut shell, run, compared) = follow("tutorial.md", home.path());
     assert!(
         run >= 20 && compared >= 10,
         "{run} commands, {compared} with output"
@@ -180,6 +186,21 @@ fn the_tutorial_does_what_it_says() {
     shell.run("wait");
     let html = home.path().join("press/text/html/W0PARKHANG-I0SAMPLE.html");
     assert!(std::fs::read_to_string(html).unwrap().contains("mme_img2"));
+}
+
+#[test]
+fn the_tutorial_of_documents_does_what_it_says() {
+    let home = tempfile::tempdir().unwrap();
+    let (mut shell, run, compared) = follow("tutorial-documents.md", home.path());
+    assert!(
+        run >= 15 && compared >= 8,
+        "{run} commands, {compared} with output"
+    );
+    let tables = shell.run("grep -c '\"kind\":\"table\"' docs/chunks/library-paper.jsonl");
+    assert_ne!(tables[0], "0");
+    let found =
+        shell.run("node search 'mud that the tide moves in a port' --by meaning --limit 1 --out docs-out");
+    assert!(found[0].starts_with("library-paper "), "{found:?}");
 }
 
 #[test]

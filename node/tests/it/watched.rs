@@ -119,8 +119,8 @@ fn the_counters_of_a_cluster_add_up_to_what_its_job_did() {
         reported.value("parkhang_jobs_settled_total{status=\"completed\"}"),
         1.0
     );
-    // Those of the job's pipeline, and `page_text`, `page_ocr`, `doctags`, `line_blocks`, `chunk`, `embed` and `index`, as a node has pools of all stages of its roles.
-    assert_eq!(reported.sum("parkhang_pools"), 11.0);
+    // Those of the job's pipeline, and `page_text`, `page_ocr`, `doctags`, `combine`, `line_blocks`, `chunk`, `embed` and `index`, as a node has pools of all stages of its roles.
+    assert_eq!(reported.sum("parkhang_pools"), 12.0);
     // A lease and its end for each of eight stage runs; what a pool had no room for after all is given back.
     let returned = reported.sum("parkhang_assignments_total") - 8.0;
     assert_eq!(
@@ -143,7 +143,7 @@ fn the_counters_of_a_cluster_add_up_to_what_its_job_did() {
     assert_lines_name_their_work(&led, &leader, &["report recorded"]);
 }
 
-fn logging_to(path: &Path) -> impl FnOnce(&mut Command) {
+pub(crate) fn logging_to(path: &Path) -> impl FnOnce(&mut Command) {
     let log = File::create(path).unwrap();
     move |command| {
         command.args(["--log-format", "json"]).stderr(log);

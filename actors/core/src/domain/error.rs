@@ -21,6 +21,8 @@ pub enum ErrorCategory {
     Network,
     /// A service of others that reads pages is away, overloaded, or asks to be left alone.
     Service,
+    /// What the stage begins from is not made yet.
+    Pending,
     /// A passing condition such as a lock held by a neighbour.
     Transient,
     /// The node is out of order: its device, its threads or its own disk. Whatever it is given fails there.
@@ -34,13 +36,14 @@ pub enum ErrorCategory {
 }
 
 impl ErrorCategory {
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Input,
         Self::Config,
         Self::Runtime,
         Self::Timeout,
         Self::Network,
         Self::Service,
+        Self::Pending,
         Self::Transient,
         Self::Node,
         Self::Stalled,
@@ -62,6 +65,7 @@ impl ErrorCategory {
             Self::Timeout => "timeout",
             Self::Network => "network",
             Self::Service => "service",
+            Self::Pending => "pending",
             Self::Transient => "transient",
             Self::Node => "node",
             Self::Stalled => "stalled",
@@ -108,13 +112,15 @@ impl StageError {
         self
     }
 
-    /// True if the storage, a service or the node kept the stage from going on, and not an item of it: the same would have happened to any
-    /// volume.
+    /// True if the storage, a service, the node or a stage of another job kept the stage from going on, and not an item of it.
     pub fn is_outage(&self) -> bool {
         self.item_id.is_none()
             && matches!(
                 self.category,
-                ErrorCategory::Network | ErrorCategory::Service | ErrorCategory::Node
+                ErrorCategory::Network
+                    | ErrorCategory::Service
+                    | ErrorCategory::Pending
+                    | ErrorCategory::Node
             )
     }
 

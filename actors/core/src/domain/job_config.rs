@@ -1,11 +1,12 @@
 //! Configuration of a job: its keys, their defaults and their limits.
 
-use parkhang_algorithms::Algorithms;
+use parkhang_algorithms::{Algorithms, Combination};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::adjustment::ADJUSTABLE;
 use super::amount::Amount;
+use super::inputs::{Inputs, MOST_INPUTS};
 use super::named_model::NamedModels;
 use super::suggestion::nearest;
 
@@ -82,6 +83,10 @@ pub struct JobConfig {
     pub chunk_min_tokens: usize,
     /// Tokens that a chunk repeats from the end of the one before at most; 0 is none.
     pub chunk_overlap: usize,
+    /// Jobs whose readings are combined, the preferred one first.
+    pub inputs: Inputs,
+    /// Way to decide between them.
+    pub how: Combination,
     /// Models that stages are to be run with; nodes that have not loaded one are given nothing of the job at its stage.
     pub models: NamedModels,
 
@@ -152,6 +157,8 @@ impl Default for JobConfig {
             chunk_max_tokens: 256,
             chunk_min_tokens: 48,
             chunk_overlap: 32,
+            inputs: Inputs::default(),
+            how: Combination::default(),
             models: NamedModels::default(),
             on_item_error: OnItemError::Skip,
             max_item_error_rate: 1.0,
@@ -437,7 +444,8 @@ fn expected(value: &Value, taken: impl Fn(Value) -> serde_json::Result<JobConfig
         Value::Number(number) if number.is_f64() => "a number".to_owned(),
         Value::Number(_) if taken((-1).into()).is_ok() => "a whole number".to_owned(),
         Value::Number(_) => "a whole number, 0 or more".to_owned(),
-        Value::Array(_) => "STAGE=NAME, or several of them".to_owned(),
+        Value::Array(_) if taken("a=b".into()).is_ok() => "STAGE=NAME, or several of them".to_owned(),
+        Value::Array(_) => format!("names of jobs, each once, {MOST_INPUTS} at most"),
         _ => {
             // The names of the choices are in the message of serde that refuses another one.
             let refusal = taken("".into()).err().map(|error| error.to_string());

@@ -17,6 +17,7 @@ mod entity;
 mod error;
 mod ids;
 mod image;
+mod inputs;
 mod job;
 mod job_config;
 mod lease;
@@ -51,6 +52,7 @@ pub use entity::{
 pub use error::{ErrorCategory, StageError};
 pub use ids::{Attempt, Epoch, Generation, JobId, JobKey, TaskId, WorkerId};
 pub use image::ImageRecord;
+pub use inputs::{Inputs, InvalidInputs, MOST_INPUTS};
 pub use job::{Job, JobStatus, NewJob};
 pub use job_config::{
     ConfigError, Decoder, JobConfig, LayoutName, LineMode, OnItemError, ReadPages, RetryScope,
@@ -69,7 +71,7 @@ pub use pool::PoolInfo;
 pub use progress::{PageOutcome, StageProgress};
 pub use queue::{Alarm, AlarmKind, MOST_IN_FRONT, Publication, QueuePurpose, QueueRecord};
 pub use scaling::ScalingRecord;
-pub use service::{ServiceJob, ServiceLease, ServiceMessage, ServiceRecord};
+pub use service::{EngineRecord, ServiceJob, ServiceLease, ServiceMessage, ServiceRecord};
 pub use spending::{Expense, Prices, SpendReply, Spending, Usage};
 pub use suggestion::{did_you_mean, nearest};
 pub use task::{Fence, Lease, StageRun, StageRunStatus, Task, TaskCount, TaskStatus, VolumeResults};

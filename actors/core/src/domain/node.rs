@@ -1,7 +1,7 @@
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use super::{StageName, WorkerId};
+use super::{EngineRecord, StageName, WorkerId};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -54,6 +54,8 @@ pub struct NodeRecord {
     pub state: NodeState,
     /// None once it is gone.
     pub workers: Vec<WorkerRecord>,
+    /// Services that it asks while its stages wait, as it found them last.
+    pub engines: Vec<EngineRecord>,
 }
 
 /// A pool of a node.

@@ -96,6 +96,11 @@ impl QueueRecord {
     pub const fn is_empty(&self) -> bool {
         self.visible + self.in_flight + self.delayed == 0
     }
+
+    /// True if the queue was not there.
+    pub fn is_missing(&self) -> bool {
+        self.alarms.iter().any(|alarm| alarm.kind == AlarmKind::Missing)
+    }
 }
 
 /// Alarm that stands.
@@ -126,10 +131,12 @@ pub enum AlarmKind {
     Backlog,
     /// A message has waited for nearly as long as its queue keeps any.
     Retention,
+    /// The queue does not exist.
+    Missing,
 }
 
 impl AlarmKind {
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Age,
         Self::DeadLetters,
         Self::Failures,
@@ -137,6 +144,7 @@ impl AlarmKind {
         Self::InFlight,
         Self::Backlog,
         Self::Retention,
+        Self::Missing,
     ];
 
     /// Name in metrics, log lines and the database.
@@ -149,6 +157,7 @@ impl AlarmKind {
             Self::InFlight => "in_flight",
             Self::Backlog => "backlog",
             Self::Retention => "retention",
+            Self::Missing => "missing",
         }
     }
 }

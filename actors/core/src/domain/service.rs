@@ -54,6 +54,26 @@ pub struct ServiceLease {
     pub job: Option<String>,
 }
 
+/// Service that a node asks while a stage waits, as the node finds it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EngineRecord {
+    pub service: String,
+    /// Requests under way.
+    pub in_flight: u64,
+    /// Requests that were answered in the last minute.
+    pub answers_lately: u64,
+    /// Requests that were answered since the node began.
+    pub answers: u64,
+    /// Failures since then, by category.
+    pub errors: BTreeMap<String, u64>,
+    /// Failures in a row.
+    pub failures: u32,
+    /// Time before which the service is asked nothing; `None` if it does its work.
+    pub paused_until: Option<DateTime<Utc>>,
+    /// Last failure, where there was one since it last did its work.
+    pub error: Option<String>,
+}
+
 /// Health of a service, as the leading orchestrator found it last.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceRecord {

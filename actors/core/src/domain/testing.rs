@@ -140,6 +140,7 @@ pub fn node_record(name: &str) -> NodeRecord {
         last_seen: at(0),
         state: NodeState::Joined,
         workers: Vec::new(),
+        engines: Vec::new(),
     }
 }
 

@@ -32,6 +32,8 @@ pub struct Bounds {
 /// Facts about a queue and those who work on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sight {
+    /// True if the queue does not exist.
+    pub is_missing: bool,
     pub visible: u64,
     pub in_flight: u64,
     pub dead_letters: u64,
@@ -115,8 +117,16 @@ fn stands(kind: AlarmKind, stood: Option<&Alarm>, level: Level, now: DateTime<Ut
             held_at: now,
             ..*alarm
         }),
-        (Some(alarm), Level::Under) if now - alarm.held_at < CALM => Some(*alarm),
+        (Some(alarm), Level::Under) if now - alarm.held_at < calm(kind) => Some(*alarm),
         (_, Level::Between | Level::Under) => None,
+    }
+}
+
+/// Time for which the cause of an alarm must be away until it is called off. That a queue is there is no matter of counts.
+const fn calm(kind: AlarmKind) -> TimeDelta {
+    match kind {
+        AlarmKind::Missing => TimeDelta::zero(),
+        _ => CALM,
     }
 }
 
@@ -138,6 +148,7 @@ fn level(kind: AlarmKind, bounds: &Bounds, sight: &Sight, now: DateTime<Utc>) ->
             .scanned
             .map_or(Level::Under, |scanned| share(sight.visible, scanned)),
         AlarmKind::Retention => share(seconds(age), seconds(bounds.retention)),
+        AlarmKind::Missing => of(sight.is_missing, false),
     }
 }
 

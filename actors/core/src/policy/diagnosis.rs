@@ -101,6 +101,12 @@ pub enum Reason {
     Suspect { stage: StageName },
     /// All slots of the stage are in use, of nodes that have the job's models.
     NoSlot { stage: StageName, slots: usize },
+    /// The queue of the stage does not exist.
+    NoQueue {
+        stage: StageName,
+        queue: String,
+        looked_at: DateTime<Utc>,
+    },
     /// The message of the task is not sent.
     Unpublished {
         stage: StageName,
@@ -155,6 +161,7 @@ impl Reason {
             Self::Limit { .. } => "limit",
             Self::Suspect { .. } => "suspect",
             Self::NoSlot { .. } => "no_slot",
+            Self::NoQueue { .. } => "no_queue",
             Self::Unpublished { .. } => "unpublished",
             Self::InQueue { .. } => "in_queue",
             Self::Received { .. } => "received",
@@ -265,7 +272,8 @@ pub fn of_task(task: &Task, job: &Job, cluster: &ClusterFacts, message: Option<&
         return Reason::BackingOff {
             stage: stage.clone(),
             until,
-            error: error.filter(|_| task.status == TaskStatus::Failed),
+            // That of an earlier try says nothing of why this one waits.
+            error: error.filter(|_| task.status == TaskStatus::Failed || task.outages > 0),
             queue: message.map(|message| message.queue.clone()),
         };
     }

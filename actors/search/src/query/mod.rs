@@ -7,7 +7,7 @@ mod plan;
 
 pub(crate) use compile::{chunks_of, compile, compile_bounds};
 pub use parse::parse;
-pub(crate) use plan::{Dictionary, Node, Pattern, bounds, plan};
+pub(crate) use plan::{Bounds, Dictionary, Node, Pattern, plan};
 
 /// Query as it was typed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

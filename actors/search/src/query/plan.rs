@@ -60,38 +60,76 @@ impl Node {
     }
 }
 
-/// Plans a query; `None` if it looks for no text.
-pub(crate) fn plan(query: &Query, freedom: Freedom, dictionary: &dyn Dictionary) -> Option<Node> {
+/// Query as conditions on pages.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Plan {
+    /// Condition on the words of a page; `None` if the query looks for no text.
+    pub node: Option<Node>,
+    pub bounds: Bounds,
+}
+
+/// Plans a query; each of its terms is looked up once.
+pub(crate) fn plan(query: &Query, freedom: Freedom, dictionary: &dyn Dictionary) -> Plan {
     let planner = Planner::new(freedom, dictionary);
-    let typed = planner.clauses(&query.clauses);
-    let transliterated = transliterated(query, freedom).map(|clauses| planner.clauses(&clauses));
-    match (typed, transliterated.flatten()) {
+    let typed = planner.patterns(&query.clauses);
+    let transliterated = transliterated(query, freedom);
+    let other = transliterated.and_then(|clauses| node(&planner.patterns(&clauses)));
+    let node = match (node(&typed), other) {
         (Some(typed), Some(other)) => Some(Node::Best(vec![typed, other])),
         (typed, other) => typed.or(other),
+    };
+    Plan {
+        node,
+        bounds: Bounds::of(typed),
     }
 }
 
-/// Conditions on a page that hold however it is found.
+/// The condition that clauses are together; `None` if they look for no text.
+fn node(clauses: &[(&Clause, Pattern)]) -> Option<Node> {
+    let of = |occur| -> Vec<Node> {
+        let chosen = clauses.iter().filter(|(clause, _)| clause.occur == occur);
+        chosen
+            .map(|(_, pattern)| Node::Pattern(pattern.clone()))
+            .collect()
+    };
+    let (must, mut should, must_not) = (of(Occur::Must), of(Occur::Should), of(Occur::MustNot));
+    if must.is_empty() && must_not.is_empty() && should.len() <= 1 {
+        return should.pop();
+    }
+    if must.is_empty() && should.is_empty() {
+        return None;
+    }
+    let at_least = if must.is_empty() { needed(should.len()) } else { 0 };
+    Some(Node::All {
+        must,
+        should,
+        must_not,
+        at_least,
+    })
+}
+
+/// Conditions on a page that hold however it is found, also by meaning: what must and must not be there, phrases, and headings.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Bounds {
     pub must: Vec<Node>,
     pub must_not: Vec<Node>,
 }
 
-/// Plans what a query demands of pages that are found by meaning as well: what must and must not be there, phrases, and headings.
-pub(crate) fn bounds(query: &Query, freedom: Freedom, dictionary: &dyn Dictionary) -> Bounds {
-    let planner = Planner::new(freedom, dictionary);
-    let mut bounds = Bounds::default();
-    for clause in &query.clauses {
-        let is_demand = clause.occur == Occur::Must || clause.is_phrase || clause.field == TextField::Title;
-        let side = match clause.occur {
-            Occur::MustNot => &mut bounds.must_not,
-            Occur::Must | Occur::Should if is_demand => &mut bounds.must,
-            Occur::Must | Occur::Should => continue,
-        };
-        side.extend(planner.pattern(clause).map(Node::Pattern));
+impl Bounds {
+    fn of(clauses: Vec<(&Clause, Pattern)>) -> Self {
+        let mut bounds = Self::default();
+        for (clause, pattern) in clauses {
+            let is_demand =
+                clause.occur == Occur::Must || clause.is_phrase || clause.field == TextField::Title;
+            let side = match clause.occur {
+                Occur::MustNot => &mut bounds.must_not,
+                Occur::Must | Occur::Should if is_demand => &mut bounds.must,
+                Occur::Must | Occur::Should => continue,
+            };
+            side.push(Node::Pattern(pattern));
+        }
+        bounds
     }
-    bounds
 }
 
 /// The query with its words read as transliteration. Words that follow each other are one text, as a space is only the end of a syllable.
@@ -139,28 +177,12 @@ impl<'d> Planner<'d> {
         }
     }
 
-    fn clauses(&self, clauses: &[Clause]) -> Option<Node> {
-        let of = |occur| -> Vec<Node> {
-            let chosen = clauses.iter().filter(|clause| clause.occur == occur);
-            chosen
-                .filter_map(|clause| self.pattern(clause))
-                .map(Node::Pattern)
-                .collect()
-        };
-        let (must, mut should, must_not) = (of(Occur::Must), of(Occur::Should), of(Occur::MustNot));
-        if must.is_empty() && must_not.is_empty() && should.len() <= 1 {
-            return should.pop();
-        }
-        if must.is_empty() && should.is_empty() {
-            return None;
-        }
-        let at_least = if must.is_empty() { needed(should.len()) } else { 0 };
-        Some(Node::All {
-            must,
-            should,
-            must_not,
-            at_least,
-        })
+    /// The clauses that look for text, with their patterns.
+    fn patterns<'c>(&self, clauses: &'c [Clause]) -> Vec<(&'c Clause, Pattern)> {
+        let patterns = clauses
+            .iter()
+            .filter_map(|clause| Some((clause, self.pattern(clause)?)));
+        patterns.collect()
     }
 
     fn pattern(&self, clause: &Clause) -> Option<Pattern> {
@@ -241,7 +263,7 @@ mod tests {
 
     #[test]
     fn a_run_of_syllables_is_one_pattern() {
-        let Some(Node::Pattern(pattern)) = plan(&parse("བྱང་ཆུབ་སེམས་"), LITERAL, &Nobody)
+        let Some(Node::Pattern(pattern)) = plan(&parse("བྱང་ཆུབ་སེམས་"), LITERAL, &Nobody).node
         else {
             panic!("one pattern");
         };
@@ -252,13 +274,13 @@ mod tests {
     #[test]
     fn half_of_many_words_are_enough() {
         let Some(Node::All { should, at_least, .. }) =
-            plan(&parse("how much was the rent"), LITERAL, &Nobody)
+            plan(&parse("how much was the rent"), LITERAL, &Nobody).node
         else {
             panic!("several words");
         };
         assert_eq!((should.len(), at_least), (5, 3));
         assert_eq!(
-            plan(&parse("lang:bo -rent"), LITERAL, &Nobody),
+            plan(&parse("lang:bo -rent"), LITERAL, &Nobody).node,
             None,
             "nothing is looked for"
         );
@@ -270,7 +292,7 @@ mod tests {
             is_fuzzy: true,
             ..LITERAL
         };
-        let Some(Node::All { should, .. }) = plan(&parse("rent 2024"), fuzzy, &Similar) else {
+        let Some(Node::All { should, .. }) = plan(&parse("rent 2024"), fuzzy, &Similar).node else {
             panic!("two words");
         };
         let terms: Vec<_> = should
@@ -286,7 +308,7 @@ mod tests {
     #[test]
     fn a_query_has_so_many_terms_and_no_more() {
         let words: Vec<String> = (0..200).map(|word| format!("word{word}")).collect();
-        let Some(Node::All { should, .. }) = plan(&parse(&words.join(" ")), LITERAL, &Nobody) else {
+        let Some(Node::All { should, .. }) = plan(&parse(&words.join(" ")), LITERAL, &Nobody).node else {
             panic!("many words");
         };
         assert_eq!(should.len(), MOST_TERMS);
@@ -294,7 +316,7 @@ mod tests {
 
     #[test]
     fn what_must_be_there_must_be_so_however_a_page_is_found() {
-        let bounds = bounds(
+        let Plan { bounds, .. } = plan(
             &parse("rent +lease -tax \"fair value\" title:notes"),
             LITERAL,
             &Nobody,
@@ -308,14 +330,33 @@ mod tests {
             transliterate: |text| (text == "byang chub").then(|| "བྱང་ཆུབ".to_owned()),
             ..LITERAL
         };
-        let Some(Node::Best(readings)) = plan(&parse("byang chub"), wylie, &Nobody) else {
+        let Some(Node::Best(readings)) = plan(&parse("byang chub"), wylie, &Nobody).node else {
             panic!("two readings");
         };
         assert_eq!(readings.len(), 2);
         assert_eq!(places(readings[1].patterns()[0]), [(0, "བྱང"), (1, "ཆུབ")]);
         assert!(matches!(
-            plan(&parse("byang rent"), wylie, &Nobody),
+            plan(&parse("byang rent"), wylie, &Nobody).node,
             Some(Node::All { .. })
         ));
+    }
+
+    #[test]
+    fn each_term_is_looked_up_once() {
+        struct Counting(Cell<usize>);
+        impl Dictionary for Counting {
+            fn neighbours(&self, _: &str, _: usize) -> Vec<(String, u32)> {
+                self.0.set(self.0.get() + 1);
+                Vec::new()
+            }
+        }
+        let counting = Counting(Cell::new(0));
+        let fuzzy = Freedom {
+            is_fuzzy: true,
+            ..LITERAL
+        };
+        let planned = plan(&parse("rent +lease \"fair value\""), fuzzy, &counting);
+        assert_eq!(planned.bounds.must.len(), 2);
+        assert_eq!(counting.0.get(), 4);
     }
 }

@@ -19,6 +19,9 @@ use crate::volume::term_of;
 /// what answers it.
 const LEAST_COSINE: f32 = 0.1;
 
+/// Vectors that are compared between two looks at whether anybody waits.
+const STEP: usize = 4096;
+
 /// Weight of the ranking by terms. These are of one language, and would put the pages of the query's before those that answer it in another.
 const TERMS: f32 = 0.5;
 
@@ -32,7 +35,7 @@ pub(super) struct Meaning {
 
 impl Meaning {
     pub(super) fn find(
-        searched: &Searched,
+        searched: &Searched<'_>,
         vectors: &QueryVectors,
         query: &Query,
         depth: usize,
@@ -45,6 +48,7 @@ impl Meaning {
             .enumerate()
             .filter(|(_, part)| !part.chunks.is_empty())
         {
+            searched.go_on()?;
             let allowed = allowed(searched, part, query)?;
             let is_allowed = |at: &DocAddress| allowed.as_ref().is_none_or(|allowed| allowed.contains(at));
             let ranked = |(at, score)| Ranked {
@@ -58,8 +62,14 @@ impl Meaning {
                 .filter(|found| found.len() == part.chunks.len() && found.is_of(&vectors.model))
             {
                 let products = part.chunks.iter().copied().zip(vectors.products(&meant));
-                let near = products.filter(|(at, cosine)| *cosine >= LEAST_COSINE && is_allowed(at));
-                dense.extend(near.map(ranked));
+                for (place, (at, cosine)) in products.enumerate() {
+                    if place % STEP == 0 {
+                        searched.go_on()?;
+                    }
+                    if cosine >= LEAST_COSINE && is_allowed(&at) {
+                        dense.push(ranked((at, cosine)));
+                    }
+                }
             }
             let scores = scores(searched, part, &vectors.terms)?;
             sparse.extend(scores.into_iter().filter(|(at, _)| is_allowed(at)).map(ranked));
@@ -78,7 +88,7 @@ impl Meaning {
     }
 
     /// The pages of chunks, each once, whose texts are kept.
-    fn pages_of(&mut self, ranking: &[Ranked], searched: &Searched) -> Result<Vec<Page>, SearchError> {
+    fn pages_of(&mut self, ranking: &[Ranked], searched: &Searched<'_>) -> Result<Vec<Page>, SearchError> {
         let (mut seen, mut pages) = (HashSet::new(), Vec::new());
         for ranked in ranking {
             let document = searched.document(*ranked)?;
@@ -100,7 +110,7 @@ impl Meaning {
 
 /// Chunks in the volumes that the query leaves; `None` if it leaves all.
 fn allowed(
-    searched: &Searched,
+    searched: &Searched<'_>,
     part: &OpenPart,
     query: &Query,
 ) -> Result<Option<HashSet<DocAddress>>, SearchError> {
@@ -114,7 +124,7 @@ fn allowed(
 
 /// Products of the terms of a query with those of chunks, for all chunks that share one.
 fn scores(
-    searched: &Searched,
+    searched: &Searched<'_>,
     part: &OpenPart,
     terms: &[(u32, f32)],
 ) -> Result<HashMap<DocAddress, f32>, SearchError> {
@@ -122,6 +132,7 @@ fn scores(
     for (ordinal, segment) in (0..).zip(part.searcher.segment_readers()) {
         let index = segment.inverted_index(searched.fields.terms)?;
         for (term, weight) in terms {
+            searched.go_on()?;
             let term = Term::from_field_text(searched.fields.terms, &term_of(*term));
             let Some(mut postings) = index
                 .read_postings(&term, IndexRecordOption::WithFreqs)

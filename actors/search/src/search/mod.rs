@@ -18,7 +18,7 @@ use self::words::Words;
 use crate::error::SearchError;
 use crate::highlight::{HitLine, highlights};
 use crate::part::of_volumes;
-use crate::query::{Freedom, Pattern, Query, bounds, compile_bounds};
+use crate::query::{Bounds, Freedom, Node, Pattern, Query, compile_bounds, plan};
 use crate::snapshot::{Dictionaries, OpenPart, Snapshot};
 use crate::volume::{Fields, PAGE};
 
@@ -106,12 +106,16 @@ struct Page {
     number: u64,
 }
 
-/// Searches indexes.
+/// Searches indexes, as long as `cancelled` is false: it is asked before each part, each step through vectors and dictionaries, and each hit.
 ///
 /// # Errors
 ///
-/// If an index cannot be read.
-pub fn search(indexes: &[&Snapshot], request: &Request) -> Result<Found, SearchError> {
+/// If an index cannot be read, and [`SearchError::Cancelled`] if nobody waits for the answer any more.
+pub fn search(
+    indexes: &[&Snapshot],
+    request: &Request,
+    cancelled: &dyn Fn() -> bool,
+) -> Result<Found, SearchError> {
     let fields = Fields::new();
     let with_index = |(index, snapshot): (usize, &&Snapshot)| {
         snapshot
@@ -126,11 +130,13 @@ pub fn search(indexes: &[&Snapshot], request: &Request) -> Result<Found, SearchE
         owners,
         parts,
         fields,
+        cancelled,
     };
+    let plan = plan(&request.query, request.freedom, &searched.dictionary());
     let wanted = request.offset.saturating_add(request.limit).max(1);
     let depth = if request.vectors.is_some() { DEPTH } else { wanted };
-    let words = Words::find(&searched, request, depth)?;
-    let patterns = words.patterns();
+    let words = Words::find(&searched, request, plan.node.as_ref(), depth)?;
+    let patterns = plan.node.as_ref().map(Node::patterns).unwrap_or_default();
     let Some(vectors) = &request.vectors else {
         let chosen = words.ranked.iter().skip(request.offset).take(request.limit);
         let hits = chosen.map(|ranked| searched.hit(*ranked, &patterns, None));
@@ -148,9 +154,10 @@ pub fn search(indexes: &[&Snapshot], request: &Request) -> Result<Found, SearchE
     let has_words: HashSet<Page> = items.iter().cloned().collect();
     let mut rankings = std::mem::take(&mut meaning.rankings);
     rankings.push(Ranking { weight: 1.0, items });
-    let bounds = searched.bounds(request)?;
+    let bounds = searched.bounds(&request.query, &plan.bounds)?;
     let mut found = Found::default();
     for (page, score) in fuse(&rankings) {
+        searched.go_on()?;
         let Some(at) = searched.find(&page)? else {
             continue;
         };
@@ -183,14 +190,36 @@ pub fn search(indexes: &[&Snapshot], request: &Request) -> Result<Found, SearchE
 }
 
 /// The parts of all indexes that are searched.
-struct Searched {
+struct Searched<'c> {
     /// Index of each part.
     owners: Vec<usize>,
     parts: Vec<OpenPart>,
     fields: Fields,
+    /// True once nobody waits for the answer.
+    cancelled: &'c dyn Fn() -> bool,
 }
 
-impl Searched {
+impl Searched<'_> {
+    /// Ends the search if nobody waits for it.
+    ///
+    /// # Errors
+    ///
+    /// [`SearchError::Cancelled`] then.
+    fn go_on(&self) -> Result<(), SearchError> {
+        match (self.cancelled)() {
+            true => Err(SearchError::Cancelled),
+            false => Ok(()),
+        }
+    }
+
+    fn dictionary(&self) -> Dictionaries<'_> {
+        Dictionaries {
+            parts: self.parts.iter().collect(),
+            fields: &self.fields,
+            cancelled: self.cancelled,
+        }
+    }
+
     fn text(&self, document: &TantivyDocument, field: Field) -> String {
         let value = document.get_first(field);
         value
@@ -225,18 +254,18 @@ impl Searched {
         }
     }
 
-    /// The pages that a request leaves, however they are found; `None` if it leaves all.
-    fn bounds(&self, request: &Request) -> Result<Option<HashSet<(usize, DocAddress)>>, SearchError> {
-        let dictionary = Dictionaries {
-            parts: self.parts.iter().collect(),
-            fields: &self.fields,
-        };
-        let bounds = bounds(&request.query, request.freedom, &dictionary);
-        let Some(query) = compile_bounds(&bounds, &request.query, &self.fields) else {
+    /// The pages that a query leaves, however they are found; `None` if it leaves all.
+    fn bounds(
+        &self,
+        query: &Query,
+        bounds: &Bounds,
+    ) -> Result<Option<HashSet<(usize, DocAddress)>>, SearchError> {
+        let Some(query) = compile_bounds(bounds, query, &self.fields) else {
             return Ok(None);
         };
         let mut pages = HashSet::new();
         for (number, part) in self.parts.iter().enumerate() {
+            self.go_on()?;
             let of_part = part.searcher.search(&*query, &DocSetCollector)?;
             pages.extend(of_part.into_iter().map(|at| (number, at)));
         }
@@ -267,6 +296,7 @@ impl Searched {
 
     /// Reads a ranked page.
     fn hit(&self, ranked: Ranked, patterns: &[&Pattern], passage: Option<&str>) -> Result<Hit, SearchError> {
+        self.go_on()?;
         let document = self.document(ranked)?;
         let lines = document.get_all(self.fields.lines);
         let lines: Vec<String> = lines

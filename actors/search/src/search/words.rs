@@ -11,37 +11,34 @@ use tantivy::{Searcher, Term};
 
 use super::{Ranked, Request, Searched, sort};
 use crate::error::SearchError;
-use crate::query::{Node, Pattern, compile, plan};
-use crate::snapshot::{Dictionaries, OpenPart};
+use crate::query::{Node, compile};
+use crate::snapshot::OpenPart;
 use crate::volume::{Fields, PAGE};
 
 /// Pages that have the words of a query.
+#[derive(Default)]
 pub(super) struct Words {
-    node: Option<Node>,
     pub total: usize,
     /// The best of them, best first.
     pub ranked: Vec<Ranked>,
 }
 
 impl Words {
-    /// Finds the best `depth` pages, none if the request is about meaning alone.
-    pub(super) fn find(searched: &Searched, request: &Request, depth: usize) -> Result<Self, SearchError> {
-        let dictionary = Dictionaries {
-            parts: searched.parts.iter().collect(),
-            fields: &searched.fields,
-        };
-        let node = plan(&request.query, request.freedom, &dictionary);
-        let mut found = Self {
-            node,
-            total: 0,
-            ranked: Vec::new(),
-        };
-        if !request.by_words || (found.node.is_none() && request.query.is_unbounded()) {
+    /// Finds the best `depth` pages by a condition on their words, none if the request is about meaning alone.
+    pub(super) fn find(
+        searched: &Searched<'_>,
+        request: &Request,
+        node: Option<&Node>,
+        depth: usize,
+    ) -> Result<Self, SearchError> {
+        let mut found = Self::default();
+        if !request.by_words || (node.is_none() && request.query.is_unbounded()) {
             return Ok(found);
         }
-        let query = compile(found.node.as_ref(), &request.query, &searched.fields);
-        let statistics = Statistics::new(&dictionary.parts, &searched.fields);
+        let query = compile(node, &request.query, &searched.fields);
+        let statistics = Statistics::new(&searched.parts, &searched.fields);
         for (number, part) in searched.parts.iter().enumerate() {
+            searched.go_on()?;
             let collectors = (Count, TopDocs::with_limit(depth).order_by_score());
             let query = searched.without_replaced(&*query, part);
             let (count, best) =
@@ -58,24 +55,19 @@ impl Words {
         found.ranked.truncate(depth);
         Ok(found)
     }
-
-    /// Patterns whose places are marked in hits.
-    pub(super) fn patterns(&self) -> Vec<&Pattern> {
-        self.node.as_ref().map(Node::patterns).unwrap_or_default()
-    }
 }
 
 /// Statistics of several indexes as one, so that a word is as rare in each of them as it is in all. They are asked for anew for each part, and
 /// counted once.
 struct Statistics<'s> {
-    parts: &'s [&'s OpenPart],
+    parts: &'s [OpenPart],
     fields: &'s Fields,
     tokens: Mutex<HashMap<Field, u64>>,
     documents: Mutex<HashMap<Term, u64>>,
 }
 
 impl<'s> Statistics<'s> {
-    fn new(parts: &'s [&'s OpenPart], fields: &'s Fields) -> Self {
+    fn new(parts: &'s [OpenPart], fields: &'s Fields) -> Self {
         Self {
             parts,
             fields,

@@ -50,3 +50,28 @@ async fn an_answer_has_its_bound_for_each_image() {
         "{error}"
     );
 }
+
+/// Rows: 84, 241.
+#[tokio::test]
+async fn an_operation_is_begun_asked_about_and_cancelled_by_its_name() {
+    let service = Answering::with(200, &[], "{\"name\": \"operations/7\"}").await;
+    let client = client(&service, Credential::GoogleKey(SecretString::from("hunter2")));
+    let begun = client.begin(&json!({"requests": []})).await.unwrap();
+    assert_eq!(begun["name"], "operations/7");
+    client.operation("operations/7").await.unwrap();
+    client.cancel("operations/7").await.unwrap();
+    let seen = service.seen.lock().unwrap().clone();
+    let asked: Vec<&str> = seen.iter().map(|(request, ..)| request.as_str()).collect();
+    assert_eq!(
+        asked,
+        [
+            "POST /v1/images:asyncBatchAnnotate",
+            "GET /v1/operations/7",
+            "POST /v1/operations/7:cancel"
+        ]
+    );
+    assert!(
+        seen.iter()
+            .all(|(_, headers, _)| headers["x-goog-api-key"] == "hunter2")
+    );
+}

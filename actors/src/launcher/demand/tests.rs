@@ -8,6 +8,7 @@ use crate::launcher::{Autoscaler, AutoscalerConfig, Launcher};
 use crate::stage::{StageTable, ocr_pipeline};
 use parkhang_core::domain::testing::at;
 use parkhang_core::policy::autoscale::Limits;
+use parkhang_queue::refusing::{Refused, RefusingQueue};
 use parkhang_queue::{MemoryServer, NewMessage, QueueServer, QueueSpec, Receive, TaskQueue};
 
 /// A clock that somebody sets.
@@ -23,7 +24,8 @@ impl Clock for SetClock {
 
 struct World {
     clock: Arc<SetClock>,
-    queue: Arc<dyn TaskQueue>,
+    queue: Arc<RefusingQueue>,
+    queues: StageQueues,
     demand: Arc<QueueDemand>,
 }
 
@@ -32,10 +34,17 @@ impl World {
     async fn new() -> Self {
         let server = MemoryServer::new();
         let queue = server.create(&QueueSpec::new("lines.fifo")).await.unwrap();
-        let queues = StageQueues::from([(ocr_pipeline().first().clone(), queue.clone())]);
+        let queue = Arc::new(RefusingQueue::new(queue));
+        let queues = StageQueues::default();
+        queues.found(ocr_pipeline().first(), queue.clone());
         let clock = Arc::new(SetClock(Mutex::new(at(0))));
-        let demand = Arc::new(QueueDemand::new(queues, clock.clone()));
-        Self { clock, queue, demand }
+        let demand = Arc::new(QueueDemand::new(queues.clone(), clock.clone()));
+        Self {
+            clock,
+            queue,
+            queues,
+            demand,
+        }
     }
 
     fn set(&self, second: i64) {
@@ -104,19 +113,33 @@ async fn a_fleet_follows_its_queues_from_zero_to_the_cap_and_back() {
 
 #[tokio::test]
 async fn a_queue_that_does_not_answer_keeps_its_workers() {
-    let mut world = World::new().await;
+    let world = World::new().await;
     world.send(1).await;
     world.demand.observe().await.unwrap();
-    let gone = MemoryServer::new().open("memory:gone.fifo").await.unwrap();
     let stage = ocr_pipeline().first().clone();
-    let memory = std::mem::take(&mut *world.demand.memory());
-    world.demand = Arc::new(QueueDemand {
-        queues: StageQueues::from([(stage.clone(), gone)]),
-        clock: world.clock.clone(),
-        memory: Mutex::new(memory),
-    });
+    world.queue.refuse(Refused::Counts, 1);
     world.set(1000);
     let observation = world.demand.observe().await.unwrap();
     assert_eq!(observation.loads[&stage].waiting, 1, "as it last was");
     assert_eq!(observation.busy_at[&stage], at(1000));
+}
+
+/// Rows: 52.
+#[tokio::test]
+async fn a_queue_that_is_missing_keeps_no_workers_and_counts_again_once_it_is_found() {
+    let world = World::new().await;
+    world.send(1).await;
+    let before = world.demand.observe().await.unwrap();
+    let stage = ocr_pipeline().first().clone();
+    assert_eq!(before.loads[&stage].waiting, 1);
+    let gone = MemoryServer::new().open("memory:gone.fifo").await.unwrap();
+    world.queues.found(&stage, gone);
+    let without = world.demand.observe().await.unwrap();
+    assert!(
+        without.loads.is_empty() && without.busy_at.is_empty(),
+        "{without:?}"
+    );
+    assert_eq!(world.queues.missing(), std::slice::from_ref(&stage));
+    world.queues.found(&stage, world.queue.clone());
+    assert_eq!(world.demand.observe().await.unwrap().loads, before.loads);
 }

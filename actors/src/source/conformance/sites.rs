@@ -155,10 +155,10 @@ impl<S: StateStore + Outbox + 'static> QueueSite<S> {
     }
 
     async fn on(server: &dyn QueueServer, kind: &'static str, store: Arc<S>) -> Self {
-        let mut queues = StageQueues::new();
+        let queues = StageQueues::default();
         for name in ["detect", "read"] {
             let spec = QueueSpec::new(format!("{name}{kind}"));
-            queues.insert(stage(name), server.create(&spec).await.unwrap());
+            queues.found(&stage(name), server.create(&spec).await.unwrap());
         }
         let state = StateSite::new(store.clone());
         Self { store, state, queues }

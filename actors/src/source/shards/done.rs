@@ -20,7 +20,7 @@ pub(super) fn volume_marker(
     record: &TaskRecord,
 ) -> Result<Option<(ArtifactKey, Bytes)>, ShardError> {
     let task = &record.task;
-    let layout = ArtifactLayout::new(job.config.layout, &job.key).volume(&task.volume);
+    let layout = ArtifactLayout::of(&job.config, &job.key).volume(&task.volume);
     let Some(markers) = layout.markers() else {
         return Ok(None);
     };

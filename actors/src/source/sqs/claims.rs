@@ -19,7 +19,7 @@ use parkhang_core::domain::{
 };
 use parkhang_core::failpoint::Failpoint;
 use parkhang_core::policy::claim::Offer;
-use parkhang_queue::{Receipt, TaskQueue};
+use parkhang_queue::Receipt;
 use parkhang_state::{Outbox, StateStore};
 
 /// Times of a source of queues.
@@ -71,7 +71,7 @@ pub struct QueueClaims {
 }
 
 impl QueueClaims {
-    /// A source whose leases last for `lease` by `clock` unless they are renewed. Stages without a queue get no work.
+    /// A source whose leases last for `lease` by `clock` unless they are renewed. Stages without a queue get no work until it is found.
     pub fn new<S: StateStore + Outbox + 'static>(
         store: Arc<S>,
         clock: Arc<dyn Clock>,
@@ -80,9 +80,12 @@ impl QueueClaims {
         queues: StageQueues,
         options: QueueOptions,
     ) -> Self {
-        let ends = queues.iter().map(|(stage, queue)| {
-            let ends = Joined::new(Ends(queue.clone()));
-            (stage.clone(), ends)
+        let ends = queues.stages().into_iter().map(|stage| {
+            let ends = Ends {
+                queues: queues.clone(),
+                stage: stage.clone(),
+            };
+            (stage, Joined::new(ends))
         });
         Self {
             ends: ends.collect(),
@@ -103,12 +106,6 @@ impl QueueClaims {
     #[cfg(test)]
     pub(in crate::source) fn has_receives_under_way(&self) -> bool {
         self.receives.are_under_way()
-    }
-
-    fn queue(&self, stage: &StageName) -> Result<&Arc<dyn TaskQueue>, SourceError> {
-        self.queues
-            .get(stage)
-            .ok_or_else(|| SourceError::NoQueue(stage.clone()))
     }
 }
 
@@ -165,7 +162,11 @@ impl WorkSource for QueueClaims {
     async fn leave(&self) -> Result<(), SourceError> {
         for (stage, received) in self.receives.rest().await? {
             let receipts: Vec<Receipt> = received.into_iter().map(|delivery| delivery.receipt).collect();
-            for released in self.queue(&stage)?.release_all(&receipts).await {
+            // What was received from a queue that is gone is gone with it.
+            let Some(queue) = self.queues.get(&stage) else {
+                continue;
+            };
+            for released in queue.release_all(&receipts).await {
                 released?;
             }
         }

@@ -1,11 +1,11 @@
 //! Ends of messages: deleted, or given back to their queue.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 
+use super::StageQueues;
 use crate::source::joined::Together;
-use parkhang_queue::{QueueError, Receipt, ReceiptStatus, TaskQueue};
+use parkhang_core::domain::StageName;
+use parkhang_queue::{QueueError, Receipt, ReceiptStatus};
 
 /// End of the message of a lease.
 #[derive(Debug)]
@@ -15,8 +15,11 @@ pub(super) struct End {
     pub goes_on: bool,
 }
 
-/// Messages of one queue. Those that end together share requests, of ten messages each.
-pub(super) struct Ends(pub Arc<dyn TaskQueue>);
+/// Messages of the queue of one stage. Those that end together share requests, of ten messages each.
+pub(super) struct Ends {
+    pub queues: StageQueues,
+    pub stage: StageName,
+}
 
 #[async_trait]
 impl Together for Ends {
@@ -25,13 +28,17 @@ impl Together for Ends {
     const MOST: usize = 500;
 
     async fn carry_out(&self, ends: Vec<End>) -> Vec<Self::Answer> {
+        let Some(queue) = self.queues.get(&self.stage) else {
+            // They are gone with their queue.
+            return ends.iter().map(|_| Ok(ReceiptStatus::Stale)).collect();
+        };
         let of = |goes_on: bool| -> Vec<Receipt> {
             let these = ends.iter().filter(|end| end.goes_on == goes_on);
             these.map(|end| end.receipt.clone()).collect()
         };
         let (done, going_on) = (of(false), of(true));
         let (deleted, released) =
-            futures::future::join(self.0.delete_all(&done), self.0.release_all(&going_on)).await;
+            futures::future::join(queue.delete_all(&done), queue.release_all(&going_on)).await;
         let (mut deleted, mut released) = (deleted.into_iter(), released.into_iter());
         let answers = ends.iter().map(|end| {
             let answer = if end.goes_on {

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use super::{StageQueues, TaskMessage};
 use crate::source::{Clock, SourceError};
@@ -50,14 +50,18 @@ impl DeadLetters {
     /// When a queue or the store does not answer; what was not dealt with is looked at again.
     pub async fn round(&self) -> Result<usize, SourceError> {
         let mut set_aside = 0;
-        for (stage, queue) in &self.queues {
+        for (stage, queue) in self.queues.open() {
             let letters = match queue.dead_letters().await {
                 Ok(letters) => letters,
                 // Made by somebody else, without one.
                 Err(QueueError::NoDeadLetters { .. }) => continue,
+                Err(error @ QueueError::NotFound { .. }) => {
+                    debug!(%stage, %error, "there are no dead letters to look at");
+                    continue;
+                }
                 Err(error) => return Err(error.into()),
             };
-            set_aside += self.look_at(stage, letters.as_ref()).await?;
+            set_aside += self.look_at(&stage, letters.as_ref()).await?;
         }
         Ok(set_aside)
     }

@@ -22,21 +22,14 @@ mod letters;
 mod message;
 mod publisher;
 mod receives;
+mod stage_queues;
 #[cfg(test)]
 mod tests;
 mod watch;
-
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
-use parkhang_core::domain::StageName;
-use parkhang_queue::TaskQueue;
 
 pub use claims::{QueueClaims, QueueOptions};
 pub use letters::DeadLetters;
 pub use message::{MalformedMessage, TaskMessage};
 pub use publisher::{PublishError, Publisher};
+pub use stage_queues::StageQueues;
 pub use watch::{QueueWatch, WatchLimits, count_dead_letters};
-
-/// Queues of the stages that a process knows.
-pub type StageQueues = BTreeMap<StageName, Arc<dyn TaskQueue>>;

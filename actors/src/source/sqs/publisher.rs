@@ -82,9 +82,10 @@ impl Publisher {
     ///
     /// When some of it is left to the next round.
     pub async fn round(&self) -> Result<u64, PublishError> {
-        let stages: Vec<StageName> = self.queues.keys().cloned().collect();
         let mut sent = 0;
         loop {
+            let open = self.queues.open();
+            let stages: Vec<StageName> = open.into_iter().map(|(stage, _)| stage).collect();
             let now = self.clock.now().await?;
             let outgoing = self.outbox.outgoing(&stages, BATCH, now).await?;
             Failpoint::PublicationIntended.pass();
@@ -133,6 +134,7 @@ impl Publisher {
                 }
             }
             if let Some(error) = reason {
+                self.queues.note_missing(&stage, &error);
                 warn!(queue = queue.name(), refused, %error, "messages not taken; they are sent again");
             }
         }
@@ -160,12 +162,16 @@ impl Publisher {
             std::mem::take(&mut watch.empty)
         };
         let (mut empty, mut repeated) = (Vec::new(), 0);
-        for (stage, queue) in &self.queues {
-            if queue.counts().await?.total() > 0 {
-                continue;
+        for (stage, queue) in self.queues.open() {
+            match queue.counts().await {
+                Ok(counts) if counts.total() == 0 => {}
+                Ok(_) => continue,
+                // What was in it is lost too, once it is there again.
+                Err(error) if self.queues.note_missing(&stage, &error) => {}
+                Err(error) => return Err(error.into()),
             }
-            if before.contains(stage) {
-                let lost = self.outbox.republish(stage, now - self.lost_after).await?;
+            if before.contains(&stage) {
+                let lost = self.outbox.republish(&stage, now - self.lost_after).await?;
                 if lost > 0 {
                     info!(
                         queue = queue.name(),
@@ -174,7 +180,7 @@ impl Publisher {
                 }
                 repeated += lost;
             }
-            empty.push(stage.clone());
+            empty.push(stage);
         }
         self.watch.lock().unwrap_or_else(PoisonError::into_inner).empty = empty;
         Ok(repeated)

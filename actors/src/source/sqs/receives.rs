@@ -82,7 +82,7 @@ impl Receives {
             if under_way.contains_key(stage) {
                 continue;
             }
-            let (queue, arrived) = (queue.clone(), self.arrived.clone());
+            let arrived = self.arrived.clone();
             let (room, options) = (*room, options.clone());
             let receive = async move {
                 let received = fill(queue.as_ref(), room, &options).await;
@@ -113,6 +113,8 @@ impl Receives {
             match answer {
                 Ok(deliveries) if deliveries.is_empty() => {}
                 Ok(deliveries) => taken.push((stage, deliveries)),
+                // It holds up no other queue; whoever looks after the queues finds it again.
+                Err(SourceError::Queue(error)) if queues.note_missing(&stage, &error) => {}
                 Err(error) if taken.is_empty() => return Err(error),
                 // What has been received must be acted on all the same.
                 Err(error) => warn!(%stage, %error, "cannot receive messages now"),

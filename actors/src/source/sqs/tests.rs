@@ -20,7 +20,7 @@ use parkhang_core::domain::{
 use parkhang_core::policy::claim::Offer;
 use parkhang_core::policy::job_action::JobAction;
 use parkhang_queue::refusing::{Refused, RefusingQueue};
-use parkhang_queue::{MemoryServer, NewMessage, QueueServer, QueueSpec, REASON, Receive};
+use parkhang_queue::{MemoryServer, NewMessage, QueueServer, QueueSpec, REASON, Receive, TaskQueue};
 use parkhang_state::{Change, Expected, MemoryStore, StateStore};
 
 /// A clock that goes with the test's, which stands still unless somebody waits.
@@ -58,10 +58,10 @@ impl World {
 
     async fn with(spec: impl Fn(String) -> QueueSpec, kind: &str, volumes: usize) -> (Self, Job) {
         let server = MemoryServer::new();
-        let mut queues = StageQueues::new();
+        let queues = StageQueues::default();
         for name in ["detect", "read"] {
             let queue = server.create(&spec(format!("{name}{kind}"))).await.unwrap();
-            queues.insert(stage(name), queue);
+            queues.found(&stage(name), queue);
         }
         let store = Arc::new(MemoryStore::new());
         let clock = Arc::new(PausedClock {
@@ -108,8 +108,8 @@ impl World {
         )
     }
 
-    fn detect(&self) -> &Arc<dyn TaskQueue> {
-        &self.queues[&stage("detect")]
+    fn detect(&self) -> Arc<dyn TaskQueue> {
+        self.queues.get(&stage("detect")).unwrap()
     }
 
     fn letters(&self) -> DeadLetters {
@@ -282,14 +282,42 @@ async fn a_message_is_extended_while_its_lease_is_renewed_and_not_for_ever() {
     assert_eq!(world.counts().await, (0, 1));
 }
 
+/// Rows: 52.
+#[tokio::test(start_paused = true)]
+async fn a_queue_that_is_missing_is_no_failure_of_a_claim_and_holds_up_no_other() {
+    let (world, _) = World::new(1).await;
+    let gone = MemoryServer::new().open("memory:read.fifo").await.unwrap();
+    world.queues.found(&stage("read"), gone);
+    let source = world.source();
+    let offer = |worker: &str, stage: &str| Offer {
+        pool: pool(worker, stage, 4),
+        free: 4,
+        in_hand: 0,
+    };
+    let offers = [offer("w", "detect"), offer("v", "read")];
+    let mut claims = Vec::new();
+    // One queue may answer before the other.
+    while claims.is_empty() || world.queues.missing().is_empty() {
+        claims.extend(source.claim(&offers).await.unwrap());
+    }
+    assert_eq!(claims.len(), 1);
+    assert_eq!(world.queues.missing(), [stage("read")]);
+    assert_eq!(world.publisher.look_for_lost().await.unwrap(), 0);
+    assert_eq!(
+        complete(&source, &claims[0], success()).await,
+        ReportReply::Recorded
+    );
+    source.leave().await.unwrap();
+}
+
 /// Three refusals in a row, and more, are no reason to give up while the message is held; and one that is lost in the end ends
 /// neither the lease nor the work under it.
 /// Rows: U34.
 #[tokio::test(start_paused = true)]
 async fn an_extension_that_is_refused_is_tried_again() {
-    let (mut world, job) = World::new(1).await;
-    let queue = Arc::new(RefusingQueue::new(world.detect().clone()));
-    world.queues.insert(stage("detect"), queue.clone());
+    let (world, job) = World::new(1).await;
+    let queue = Arc::new(RefusingQueue::new(world.detect()));
+    world.queues.found(&stage("detect"), queue.clone());
     let source = world.source();
     let fence = claim(&source).await.remove(0).assignment.fence;
     let renew = async |times: usize| {

@@ -34,36 +34,31 @@ pub struct WatchLimits {
 /// A queue, with the time for which it keeps messages: read once, as whoever changes it rarely does.
 #[derive(Debug)]
 struct Watched {
-    queue: Arc<dyn TaskQueue>,
+    name: String,
+    /// `None` if it was missing when the watch began.
+    queue: Option<Arc<dyn TaskQueue>>,
     retention: OnceCell<TimeDelta>,
 }
 
 impl QueueWatch {
-    /// Watch that raises alarms by these limits.
-    pub fn new(
-        outbox: Arc<dyn Outbox>,
-        clock: Arc<dyn Clock>,
-        queues: impl IntoIterator<Item = (QueuePurpose, Arc<dyn TaskQueue>)>,
-        limits: WatchLimits,
-    ) -> Self {
-        let watched = |queue| Watched {
-            queue,
-            retention: OnceCell::new(),
-        };
+    /// Watch over no queue yet, that raises alarms by these limits.
+    pub fn new(outbox: Arc<dyn Outbox>, clock: Arc<dyn Clock>, limits: WatchLimits) -> Self {
         Self {
             outbox,
             clock,
-            queues: queues
-                .into_iter()
-                .map(|(purpose, queue)| (purpose, watched(queue)))
-                .collect(),
+            queues: BTreeMap::new(),
             limits,
         }
     }
 
-    /// Number of queues.
-    pub fn queues(&self) -> usize {
-        self.queues.len()
+    /// Watches over a queue, too. One that is missing is an alarm for as long as the watch lasts.
+    pub fn add(&mut self, purpose: QueuePurpose, name: &str, queue: Option<Arc<dyn TaskQueue>>) {
+        let watched = Watched {
+            name: name.to_owned(),
+            queue,
+            retention: OnceCell::new(),
+        };
+        self.queues.insert(purpose, watched);
     }
 
     /// Looks at every queue once; returns what was seen, with the alarms that stand now where those of `before` stood. A queue that
@@ -88,14 +83,21 @@ impl QueueWatch {
         let mut seen = Vec::new();
         for (purpose, watched) in &self.queues {
             let before = before.iter().find(|record| record.purpose == *purpose);
-            let mut record = match watched.look(purpose, now).await {
-                Ok(record) => record,
+            let looked = match &watched.queue {
+                Some(queue) => watched.look(queue.as_ref(), purpose, now).await,
+                None => Ok(None),
+            };
+            let looked = match looked {
+                Ok(looked) => looked,
                 Err(error) => {
-                    warn!(queue = watched.queue.name(), %error, "cannot look at a queue now");
+                    warn!(queue = watched.name, %error, "cannot look at a queue now");
                     continue;
                 }
             };
+            let is_missing = looked.is_none();
+            let mut record = looked.unwrap_or_else(|| watched.empty(purpose, now));
             record.oldest = match purpose {
+                _ if is_missing => None,
                 QueuePurpose::Stage(stage) => {
                     let oldest = oldest.get(stage).copied();
                     self.outbox.forget_done(stage, oldest.unwrap_or(now)).await?;
@@ -103,14 +105,15 @@ impl QueueWatch {
                 }
                 QueuePurpose::StandingJob(_) => waiting_since(record.visible, before, now),
             };
-            let bounds = match watched.bounds(&self.limits).await {
+            let bounds = match watched.bounds(&self.limits, is_missing).await {
                 Ok(bounds) => bounds,
                 Err(error) => {
-                    warn!(queue = watched.queue.name(), %error, "cannot read the settings of a queue now");
+                    warn!(queue = watched.name, %error, "cannot read the settings of a queue now");
                     continue;
                 }
             };
             let sight = Sight {
+                is_missing,
                 visible: record.visible,
                 in_flight: record.in_flight,
                 dead_letters: record.dead_letters.unwrap_or(0),
@@ -130,32 +133,55 @@ impl QueueWatch {
 }
 
 impl Watched {
-    async fn look(&self, purpose: &QueuePurpose, now: DateTime<Utc>) -> Result<QueueRecord, QueueError> {
+    /// Record without messages.
+    fn empty(&self, purpose: &QueuePurpose, now: DateTime<Utc>) -> QueueRecord {
+        QueueRecord {
+            purpose: purpose.clone(),
+            queue: self.name.clone(),
+            looked_at: now,
+            visible: 0,
+            in_flight: 0,
+            delayed: 0,
+            dead_letters: None,
+            oldest: None,
+            alarms: Vec::new(),
+        }
+    }
+
+    /// Looks at a queue; `None` if it does not exist.
+    async fn look(
+        &self,
+        queue: &dyn TaskQueue,
+        purpose: &QueuePurpose,
+        now: DateTime<Utc>,
+    ) -> Result<Option<QueueRecord>, QueueError> {
         let Counts {
             visible,
             in_flight,
             delayed,
-        } = self.queue.counts().await?;
-        Ok(QueueRecord {
-            purpose: purpose.clone(),
-            queue: self.queue.name().to_owned(),
-            looked_at: now,
+        } = match queue.counts().await {
+            Err(QueueError::NotFound { .. }) => return Ok(None),
+            counts => counts?,
+        };
+        Ok(Some(QueueRecord {
             visible,
             in_flight,
             delayed,
-            dead_letters: count_dead_letters(self.queue.as_ref()).await?,
-            oldest: None,
-            alarms: Vec::new(),
-        })
+            dead_letters: count_dead_letters(queue).await?,
+            ..self.empty(purpose, now)
+        }))
     }
 
-    async fn bounds(&self, limits: &WatchLimits) -> Result<Bounds, QueueError> {
-        let read = async || {
-            let kept = self.queue.facts().await?.retention;
+    async fn bounds(&self, limits: &WatchLimits, is_missing: bool) -> Result<Bounds, QueueError> {
+        let read = async |queue: &dyn TaskQueue| {
+            let kept = queue.facts().await?.retention;
             Ok::<_, QueueError>(TimeDelta::from_std(kept).unwrap_or(TimeDelta::MAX))
         };
-        let retention = *self.retention.get_or_try_init(read).await?;
-        let (in_flight, scanned) = match self.queue.kind() {
+        let retention = match &self.queue {
+            Some(queue) if !is_missing => *self.retention.get_or_try_init(|| read(queue.as_ref())).await?,
+            _ => TimeDelta::MAX,
+        };
+        let (in_flight, scanned) = match QueueKind::of(&self.name) {
             QueueKind::Fifo => (limits.max_in_flight, Some(FIFO_SCANNED as u64)),
             QueueKind::Standard => (MAX_IN_FLIGHT as u64, None),
         };

@@ -6,7 +6,9 @@ use parkhang_store::artifact::ErrorRow;
 use parkhang_test_support::assert_documented;
 
 use super::*;
-use crate::stage::{documents_pipeline, ocr_documents_pipeline, ocr_pipeline, page_ocr_pipeline};
+use crate::stage::{
+    combine_pipeline, documents_pipeline, ocr_documents_pipeline, ocr_pipeline, page_ocr_pipeline,
+};
 
 fn built_in() -> StageTable {
     StageTable::built_in()
@@ -19,7 +21,7 @@ fn stages_have_names_of_their_own_and_name_tables_that_there_are() {
     assert_eq!(names.len(), table.stages().len());
     let written = table.stages().iter().flat_map(|stage| stage.writes);
     let mut known: BTreeSet<&str> = written.map(|schema| schema.name).collect();
-    known.insert(SCANS);
+    known.extend([SCANS, READINGS]);
     for stage in table.stages() {
         assert!(
             stage
@@ -105,7 +107,8 @@ fn page() -> String {
         .replace("{ocr}", &cell_of(ocr_pipeline()))
         .replace("{page_ocr}", &cell_of(page_ocr_pipeline()))
         .replace("{documents}", &cell_of(documents_pipeline()))
-        .replace("{ocr_documents}", &cell_of(ocr_documents_pipeline()));
+        .replace("{ocr_documents}", &cell_of(ocr_documents_pipeline()))
+        .replace("{combine}", &cell_of(combine_pipeline()));
     page.push_str(
         "| stage | hardware | models | reads | writes | keys of the job that decide its results |\n",
     );

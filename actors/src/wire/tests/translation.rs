@@ -11,8 +11,8 @@ use crate::wire::{
 };
 use parkhang_core::domain::testing::{fence, stage, worker};
 use parkhang_core::domain::{
-    Assignment, DocumentKey, Epoch, ErrorCategory, JobConfig, LeaseReport, StageError, StageReport,
-    StageVerdict, VolumeResults,
+    Assignment, DocumentKey, EngineRecord, Epoch, ErrorCategory, JobConfig, LeaseReport, StageError,
+    StageReport, StageVerdict, VolumeResults,
 };
 
 fn assignment() -> impl Strategy<Value = Assignment> {
@@ -182,6 +182,16 @@ fn what_a_node_of_another_build_tells_of_itself_is_read_as_far_as_it_is_known() 
             tags: vec!["spot".to_owned()],
             resident: Some(1 << 30),
             actors: Vec::new(),
+            engines: vec![EngineRecord {
+                service: "vision".to_owned(),
+                in_flight: 4,
+                answers_lately: 90,
+                answers: 1000,
+                errors: [("busy".to_owned(), 2)].into(),
+                failures: 1,
+                paused_until: DateTime::from_timestamp(1_700_000_000, 0),
+                error: Some("HTTP 429".to_owned()),
+            }],
         },
     };
     let message = NodeNotice::try_from(&notice).unwrap();

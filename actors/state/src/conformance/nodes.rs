@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::NodeSnapshot;
-use parkhang_core::domain::{NodeRecord, NodeState, WorkerRecord};
+use parkhang_core::domain::{EngineRecord, NodeRecord, NodeState, WorkerRecord};
 
 pub(super) async fn suite(make: &impl AsyncFn() -> Store) {
     time_goes_on(make().await).await;
@@ -19,6 +19,16 @@ fn node(name: &str, seen: i64, state: NodeState) -> NodeRecord {
         resident: Some(1 << 31),
         last_seen: at(seen),
         state,
+        engines: vec![EngineRecord {
+            service: "vision".to_owned(),
+            in_flight: 3,
+            answers_lately: 40,
+            answers: 100,
+            errors: [("busy".to_owned(), 1)].into(),
+            failures: 2,
+            paused_until: Some(at(60)),
+            error: Some("HTTP 429".to_owned()),
+        }],
         ..testing::node_record(name)
     }
 }

@@ -13,6 +13,7 @@ pub struct Both {
 
 /// Runs every case, each on a fresh store from `make`; panics at the first breach.
 pub async fn suite(make: impl AsyncFn() -> Both) {
+    a_submit_is_intended_once(make().await).await;
     a_job_is_of_the_lease_in_force(make().await).await;
     leases_of_a_service_come_page_by_page(make().await).await;
     a_stage_counts_its_own_tries(make().await).await;
@@ -39,6 +40,22 @@ fn lease_to(task: &Task, worker: WorkerId) -> Change {
 
 fn job_of(task: &Task, name: &str, submitted_at: i64) -> ServiceJob {
     ServiceJob::new(task.fence().unwrap(), name, at(submitted_at))
+}
+
+/// Rows: 242.
+async fn a_submit_is_intended_once(both: Both) {
+    let Both { store, services } = &both;
+    let (_, tasks) = job_with(store, &["I1"]).await;
+    let first = applied(store, lease_to(&tasks[0], holder())).await;
+    let intend = async |task: &Task| {
+        let fence = task.fence().unwrap();
+        services.intend_submit(&fence, at(1)).await.unwrap()
+    };
+    assert!(intend(&first).await);
+    assert!(!intend(&first).await, "it may have been sent");
+    let released = applied(store, change(&first, Event::Released)).await;
+    let second = applied(store, lease_to(&released, holder())).await;
+    assert!(intend(&second).await, "another lease is another submit");
 }
 
 /// Rows: 242.

@@ -1,6 +1,6 @@
 //! Services that do stages, in the memory store.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
@@ -15,6 +15,8 @@ use parkhang_core::domain::{
 #[derive(Debug, Default)]
 pub(super) struct Services {
     jobs: HashMap<TaskId, Vec<ServiceJob>>,
+    /// Leases whose work was about to be sent.
+    intended: HashSet<Fence>,
     records: BTreeMap<String, ServiceRecord>,
     messages: BTreeMap<i64, ServiceMessage>,
     last_message: i64,
@@ -29,6 +31,10 @@ impl Services {
 
 #[async_trait]
 impl ServiceStore for MemoryStore {
+    async fn intend_submit(&self, lease: &Fence, _: DateTime<Utc>) -> Result<bool, StateError> {
+        Ok(self.tables().services.intended.insert(lease.clone()))
+    }
+
     async fn record_service_job(&self, job: &ServiceJob) -> Result<bool, StateError> {
         let mut tables = self.tables();
         let is_held = tables.tasks.get(&job.fence.task).is_some_and(|task| {

@@ -86,6 +86,7 @@ impl PostgresStore {
             "delete from stage_runs where task_id = any($1)",
             "delete from volume_results where task_id = any($1)",
             "delete from inbox where task_id = any($1)",
+            "delete from service_submits where task_id = any($1)",
             "delete from service_jobs where task_id = any($1)",
             "delete from expenses where task_id = any($1)",
             "delete from tasks where id = any($1)",

@@ -12,7 +12,7 @@ use sqlx::{PgConnection, Row};
 use super::leadership;
 use super::rows::stage_name;
 use crate::{NodeSnapshot, StateError};
-use parkhang_core::domain::{Epoch, NodeRecord, NodeState, WorkerId, WorkerRecord};
+use parkhang_core::domain::{EngineRecord, Epoch, NodeRecord, NodeState, WorkerId, WorkerRecord};
 
 /// Writes a snapshot of the nodes.
 pub(super) async fn record(
@@ -65,16 +65,16 @@ async fn upsert(connection: &mut PgConnection, nodes: &[NodeRecord]) -> Result<(
     let started: Vec<Option<DateTime<Utc>>> = nodes.iter().map(|node| node.started_at).collect();
     let seen: Vec<DateTime<Utc>> = nodes.iter().map(|node| node.last_seen).collect();
     sqlx::query(
-        "insert into nodes (name, roles, host, build, protocol, health, started_at, last_seen, state, tags, resident)
+        "insert into nodes (name, roles, host, build, protocol, health, started_at, last_seen, state, tags, resident, engines)
          select name, string_to_array(roles, ','), host, build, protocol, health, started_at, last_seen, state,
-             string_to_array(tags, ','), resident
+             string_to_array(tags, ','), resident, engines
          from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::int[], $6::text[], $7::timestamptz[],
-             $8::timestamptz[], $9::text[], $10::text[], $11::bigint[])
-             as n (name, roles, host, build, protocol, health, started_at, last_seen, state, tags, resident)
+             $8::timestamptz[], $9::text[], $10::text[], $11::bigint[], $12::jsonb[])
+             as n (name, roles, host, build, protocol, health, started_at, last_seen, state, tags, resident, engines)
          on conflict (name) do update set roles = excluded.roles, host = excluded.host, build = excluded.build,
              protocol = excluded.protocol, health = excluded.health, started_at = excluded.started_at,
              last_seen = excluded.last_seen, state = excluded.state, tags = excluded.tags,
-             resident = excluded.resident",
+             resident = excluded.resident, engines = excluded.engines",
     )
     .bind(&names)
     .bind(roles)
@@ -87,6 +87,7 @@ async fn upsert(connection: &mut PgConnection, nodes: &[NodeRecord]) -> Result<(
     .bind(column(|node| Some(node.state.as_str())))
     .bind(tags)
     .bind(resident)
+    .bind(nodes.iter().map(|node| json!(node.engines)).collect::<Vec<_>>())
     .execute(&mut *connection)
     .await?;
 
@@ -129,7 +130,7 @@ async fn upsert(connection: &mut PgConnection, nodes: &[NodeRecord]) -> Result<(
 /// Returns the nodes that have not been deleted, by name.
 pub(super) async fn all(pool: &PgPool) -> Result<Vec<NodeRecord>, StateError> {
     let rows = sqlx::query(
-        "select name, roles, host, build, protocol, health, started_at, last_seen, state, tags, resident \
+        "select name, roles, host, build, protocol, health, started_at, last_seen, state, tags, resident, engines \
          from nodes \
          order by name collate \"C\"",
     )
@@ -167,6 +168,7 @@ pub(super) async fn all(pool: &PgPool) -> Result<Vec<NodeRecord>, StateError> {
                 last_seen: row.try_get("last_seen")?,
                 state,
                 workers: workers.remove(&name).unwrap_or_default(),
+                engines: row.try_get::<Json<Vec<EngineRecord>>, _>("engines")?.0,
                 name,
             })
         })

@@ -30,6 +30,25 @@ const LEASES: &str = concat!(
 
 #[async_trait]
 impl ServiceStore for PostgresStore {
+    async fn intend_submit(&self, lease: &Fence, at: DateTime<Utc>) -> Result<bool, StateError> {
+        let mut transaction = leadership::begin(&self.pool, self.epoch).await?;
+        // The task may have been deleted a moment ago.
+        let written = sqlx::query(
+            "insert into service_submits (task_id, stage, attempt, generation, intended_at)
+             select id, $2, $3, $4, $5 from tasks where id = $1 for key share
+             on conflict do nothing",
+        )
+        .bind(lease.task.0)
+        .bind(lease.stage.as_str())
+        .bind(lease.attempt.0)
+        .bind(lease.generation.0)
+        .bind(at)
+        .execute(&mut *transaction)
+        .await?;
+        transaction.commit().await?;
+        Ok(written.rows_affected() > 0)
+    }
+
     async fn record_service_job(&self, job: &ServiceJob) -> Result<bool, StateError> {
         let fence = &job.fence;
         let mut transaction = leadership::begin(&self.pool, self.epoch).await?;

@@ -12,13 +12,13 @@ use super::row::artifact_row;
 
 artifact_row! {
     /// Row of `chunks.parquet`: a chunk of a document, which belongs to the page that it begins on.
-    pub struct ChunkRow = "chunks", version 1, batches of 256 {
+    pub struct ChunkRow = "chunks", version 2, batches of 256 {
         image_name: String,
         /// Position of the page in its volume, from 0.
         page_index: i32,
         /// Number of the page in its volume, from 1, as names of files and addresses have it.
         page: i32,
-        /// Number of the chunk in its volume, from 0, in reading order.
+        /// Number of the chunk among those of the page, from 0, in reading order.
         chunk: i32,
         /// The text that is embedded and searched.
         text: String,

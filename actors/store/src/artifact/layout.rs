@@ -3,9 +3,9 @@
 mod archive;
 mod shards;
 
-use super::ImageName;
+use super::{Digest, ImageName};
 use crate::storage::ArtifactKey;
-use parkhang_core::domain::{Assignment, Fence, JobKey, LayoutName, StageName, VolumeId};
+use parkhang_core::domain::{Assignment, Fence, JobConfig, JobKey, LayoutName, StageName, VolumeId};
 
 pub use archive::ArchiveLayout;
 pub use shards::ShardLayout;
@@ -14,6 +14,7 @@ const LINE_DETECTION: &str = "line_detection";
 const LINE_EXTRACTION: &str = "line_extraction";
 const OCR: &str = "ocr";
 const CLEAN: &str = "clean";
+const COMBINE: &str = "combine";
 const PAGE_TEXT: &str = "page_text";
 const PAGE_OCR: &str = "page_ocr";
 const DOCTAGS: &str = "doctags";
@@ -28,18 +29,30 @@ pub struct ArtifactLayout {
     name: LayoutName,
     /// Folder of the job's volumes.
     volumes: ArtifactKey,
+    /// Folder of the volumes of the job that has found their lines: this one, or the first of those whose readings it combines.
+    lines: ArtifactKey,
 }
 
 impl ArtifactLayout {
+    /// Keys of a job that has found the lines of its volumes itself.
     pub fn new(name: LayoutName, job: &JobKey) -> Self {
-        let volumes = match name {
-            LayoutName::BdrcV2 => format!("jobs/{job}/volumes"),
-            LayoutName::BdrcV1 => format!("output/jobs/{job}/volumes"),
-            LayoutName::OcrBboxes => "ocr-bboxes".to_owned(),
-        };
+        let volumes = volumes_folder(name, job);
         Self {
             name,
-            volumes: built(ArtifactKey::new(volumes)),
+            lines: volumes.clone(),
+            volumes,
+        }
+    }
+
+    /// Keys of a job with this configuration.
+    pub fn of(config: &JobConfig, job: &JobKey) -> Self {
+        let own = Self::new(config.layout, job);
+        match config.inputs.first() {
+            Some(first) => Self {
+                lines: volumes_folder(config.layout, first),
+                ..own
+            },
+            None => own,
         }
     }
 
@@ -48,23 +61,25 @@ impl ArtifactLayout {
     }
 
     pub fn volume(&self, volume: &VolumeId) -> VolumeLayout {
-        let folder = match self.name {
-            LayoutName::BdrcV2 | LayoutName::BdrcV1 => below(&self.volumes, &volume.to_string()),
-            LayoutName::OcrBboxes => below(&below(&self.volumes, volume.w_id()), volume.i_id()),
+        let folder_in = |volumes: &ArtifactKey| match self.name {
+            LayoutName::BdrcV2 | LayoutName::BdrcV1 => below(volumes, &volume.to_string()),
+            LayoutName::OcrBboxes => below(&below(volumes, volume.w_id()), volume.i_id()),
         };
+        let root_of = |folder: &ArtifactKey| match self.name {
+            LayoutName::BdrcV1 => below(folder, "artifacts"),
+            LayoutName::BdrcV2 | LayoutName::OcrBboxes => folder.clone(),
+        };
+        let folder = folder_in(&self.volumes);
         let boxes = match volume.pages() {
             // A page is the document's, whichever part of it was asked for.
             Some(_) if self.name == LayoutName::OcrBboxes => self.volume(&volume.document()).folder,
             _ => folder.clone(),
         };
-        let root = match self.name {
-            LayoutName::BdrcV1 => below(&folder, "artifacts"),
-            LayoutName::BdrcV2 | LayoutName::OcrBboxes => folder.clone(),
-        };
         VolumeLayout {
             name: self.name,
+            root: root_of(&folder),
+            lines: root_of(&folder_in(&self.lines)),
             folder,
-            root,
             boxes,
         }
     }
@@ -86,6 +101,8 @@ pub struct VolumeLayout {
     folder: ArtifactKey,
     /// What the stages write.
     root: ArtifactKey,
+    /// What the stages have written that found the lines of the volume, in this job or another.
+    lines: ArtifactKey,
     /// Text boxes of pages.
     boxes: ArtifactKey,
 }
@@ -93,7 +110,7 @@ pub struct VolumeLayout {
 impl VolumeLayout {
     /// Keys of the artifacts of an assigned volume, laid out as its job wants them.
     pub fn of(assignment: &Assignment) -> Self {
-        ArtifactLayout::new(assignment.config.layout, &assignment.job).volume(&assignment.volume)
+        ArtifactLayout::of(&assignment.config, &assignment.job).volume(&assignment.volume)
     }
 
     /// Everything of the volume, if it is the job's own; `None` where jobs share a folder.
@@ -135,8 +152,9 @@ impl VolumeLayout {
         below(&self.stage_folder(stage), &format!("{table}.parquet"))
     }
 
+    /// Pages whose lines were found.
     pub fn line_detection(&self) -> ArtifactKey {
-        below(&self.root, &format!("{LINE_DETECTION}/line_detection.parquet"))
+        below(&self.lines, &format!("{LINE_DETECTION}/line_detection.parquet"))
     }
 
     pub fn line_image(&self, image: &ImageName, line_index: u32) -> ArtifactKey {
@@ -146,8 +164,9 @@ impl VolumeLayout {
         )
     }
 
+    /// Lines that were cut out of the pages.
     pub fn line_images(&self) -> ArtifactKey {
-        below(&self.root, &format!("{LINE_EXTRACTION}/line_images.parquet"))
+        below(&self.lines, &format!("{LINE_EXTRACTION}/line_images.parquet"))
     }
 
     pub fn ocr_results(&self) -> ArtifactKey {
@@ -159,9 +178,24 @@ impl VolumeLayout {
         below(&self.root, &format!("{CLEAN}/ocr_results.parquet"))
     }
 
-    /// Answer of a service about a page, compressed with gzip.
-    pub fn answer(&self, image: &ImageName) -> ArtifactKey {
-        below(&self.root, &format!("{OCR}/answers/{image}.json.gz"))
+    /// Texts of which each was made of several readings.
+    pub fn combined_results(&self) -> ArtifactKey {
+        below(&self.root, &format!("{COMBINE}/ocr_results.parquet"))
+    }
+
+    /// Folder of the answers of a service that a stage asked about pages.
+    pub fn answers(&self, stage: &StageName) -> ArtifactKey {
+        below(&self.stage_folder(stage), "answers")
+    }
+
+    /// Answer of a service that a stage asked about a page, compressed with gzip.
+    pub fn answer(&self, stage: &StageName, image: &ImageName) -> ArtifactKey {
+        below(&self.answers(stage), &format!("{image}.json.gz"))
+    }
+
+    /// Folder of what operations of a service answer that were asked what this digest says.
+    pub fn operation(&self, asked: Digest) -> ArtifactKey {
+        below(&self.root, &format!("operations/{}", asked.to_hex()))
     }
 
     pub fn page_text(&self) -> ArtifactKey {
@@ -233,6 +267,14 @@ impl VolumeLayout {
     }
 }
 
+fn volumes_folder(name: LayoutName, job: &JobKey) -> ArtifactKey {
+    built(ArtifactKey::new(match name {
+        LayoutName::BdrcV2 => format!("jobs/{job}/volumes"),
+        LayoutName::BdrcV1 => format!("output/jobs/{job}/volumes"),
+        LayoutName::OcrBboxes => "ocr-bboxes".to_owned(),
+    }))
+}
+
 fn below(folder: &ArtifactKey, relative: &str) -> ArtifactKey {
     built(folder.join(relative))
 }
@@ -264,7 +306,8 @@ mod tests {
             volume.line_images(),
             volume.ocr_results(),
             volume.clean_results(),
-            volume.answer(&image),
+            volume.answer(&ocr, &image),
+            volume.operation(Digest::of(b"pages")),
             volume.page_text(),
             volume.words(),
             volume.blocks(),
@@ -285,6 +328,7 @@ mod tests {
             "ocr/ocr_results.parquet",
             "clean/ocr_results.parquet",
             "ocr/answers/I08860003.json.gz",
+            "operations/bfa062de040f55a15ce910800757061ec3d2fc31d6b7c72d9fa02b75a9ad1133",
             "page_text/page_text.parquet",
             "page_ocr/words.parquet",
             "doctags/blocks.parquet",

@@ -70,6 +70,13 @@ struct SlowServices(Arc<MemoryStore>);
 
 #[async_trait]
 impl ServiceStore for SlowServices {
+    async fn intend_submit(&self, lease: &Fence, at: DateTime<Utc>) -> Result<bool, StateError> {
+        sleep(STORE).await;
+        let intended = self.0.intend_submit(lease, at).await;
+        sleep(STORE).await;
+        intended
+    }
+
     async fn record_service_job(&self, job: &ServiceJob) -> Result<bool, StateError> {
         sleep(STORE).await;
         let recorded = self.0.record_service_job(job).await;
@@ -157,6 +164,7 @@ impl Leader {
                 max_body: 1 << 20,
                 poll_interval: Duration::from_secs(2),
                 has_webhook: name == "scrape",
+                reader: None,
             },
             price: Amount::default(),
         });
@@ -172,6 +180,7 @@ impl Leader {
             artifacts: Arc::new(DelayedStore::new(artifacts.clone(), slow)),
             stages: StageTable::new([]),
             storage: "memory".to_owned(),
+            elsewhere: None,
             webhook_url: None,
             now,
         };

@@ -45,6 +45,8 @@ pub enum ChatError {
     Truncated(String),
     #[error("the model repeats itself ({score:.2} of the answer): {}", shown(.text))]
     Looped { text: String, score: f64 },
+    #[error("{reason}: {}", shown(.text))]
+    Malformed { text: String, reason: String },
     #[error("the answer has no text")]
     Empty,
 }
@@ -53,14 +55,20 @@ impl ChatError {
     /// The text that came all the same.
     pub fn text(&self) -> &str {
         match self {
-            Self::Refused(text) | Self::Truncated(text) | Self::Looped { text, .. } => text,
+            Self::Refused(text)
+            | Self::Truncated(text)
+            | Self::Looped { text, .. }
+            | Self::Malformed { text, .. } => text,
             Self::Empty => "",
         }
     }
 
     /// True if another choice of tokens may give the text of the page. A text that was cut off is most often a loop that is not seen.
     pub fn may_differ(&self) -> bool {
-        matches!(self, Self::Looped { .. } | Self::Truncated(_))
+        matches!(
+            self,
+            Self::Looped { .. } | Self::Truncated(_) | Self::Malformed { .. }
+        )
     }
 }
 

@@ -10,4 +10,4 @@ mod request;
 
 pub use answer::{ChatAnswer, ChatError, Tokens, served_models, server_version, tokens};
 pub use repetition::repetition;
-pub use request::{Sampling, page_body, text_body};
+pub use request::{Sampling, doctags_body, page_body, text_body};

@@ -34,6 +34,20 @@ pub fn page_body(model: &str, prompt: &str, png: &[u8], sampling: Sampling) -> V
     body(model, json!([{"role": "user", "content": content}]), sampling)
 }
 
+/// Prompt for which granite-docling and SmolDocling write a page in DocTags.
+const CONVERT: &str = "Convert this page to docling.";
+
+/// Body of a request for a page in DocTags: its picture as a PNG, and behind it the prompt, or that of the models that know the form.
+pub fn doctags_body(model: &str, prompt: &str, png: &[u8], sampling: Sampling) -> Value {
+    let prompt = if prompt.is_empty() { CONVERT } else { prompt };
+    let mut body = page_body(model, prompt, png, sampling);
+    // Tags are special tokens of some models, and vLLM leaves such out of answers. A server that refuses one key of vLLM refuses the other.
+    if sampling.repetition_penalty > 0.0 {
+        body["skip_special_tokens"] = Value::from(false);
+    }
+    body
+}
+
 /// Body of a request about a text.
 pub fn text_body(model: &str, prompt: &str, text: &str, sampling: Sampling) -> Value {
     let messages = json!([{"role": "system", "content": prompt}, {"role": "user", "content": text}]);
@@ -66,6 +80,9 @@ mod tests {
         let body = page_body("m", "", b"png", Sampling::of_archive());
         let picture = json!({"type": "image_url", "image_url": {"url": "data:image/png;base64,cG5n"}});
         assert_eq!(body["messages"], json!([{"role": "user", "content": [picture]}]));
+        let converted = doctags_body("m", "", b"png", Sampling::of_archive());
+        assert_eq!(converted["messages"][0]["content"][1]["text"], CONVERT);
+        assert_eq!(converted["skip_special_tokens"], false);
         let prompted = page_body("m", "Read.", b"png", Sampling::of_archive());
         let text = json!({"type": "text", "text": "Read."});
         assert_eq!(prompted["messages"][0]["content"], json!([picture, text]));

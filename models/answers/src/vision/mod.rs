@@ -1,4 +1,4 @@
-//! Google Vision: `images:annotate` with DOCUMENT_TEXT_DETECTION.
+//! Google Vision: `images:annotate` and `images:asyncBatchAnnotate` with DOCUMENT_TEXT_DETECTION.
 //!
 //! By the documentation of its REST interface (cloud.google.com/vision/docs/reference/rest/v1/AnnotateImageResponse): members that have
 //! their usual value are left out, and enumerations may come as numbers. Members that are null or of another type count as absent: one
@@ -6,10 +6,15 @@
 
 mod archive;
 mod lines;
+mod operation;
 mod request;
 mod response;
 
 pub use archive::ArchiveRow;
 pub use lines::{Bounds, VisionLine, VisionPage, VisionWord};
+pub use operation::{
+    OPERATION_IMAGES, OperationState, PageResponse, operation_body, operation_name, operation_responses,
+    operation_state, responses_in,
+};
 pub use request::{Feature, IMAGE_BYTES, REQUEST, annotate_body, encoded_size};
 pub use response::{VisionError, responses};

@@ -33,20 +33,25 @@ pub const fn encoded_size(bytes: usize) -> usize {
 pub fn annotate_body(images: &[impl AsRef<[u8]>], feature: &Feature) -> Value {
     let request = |image: &dyn AsRef<[u8]>| {
         let content = STANDARD.encode(image.as_ref());
-        let mut request = Map::new();
-        request.insert("image".to_owned(), json!({ "content": content }));
-        request.insert("features".to_owned(), json!([feature.to_json()]));
-        if !feature.languages.is_empty() {
-            let context = json!({ "languageHints": feature.languages });
-            request.insert("imageContext".to_owned(), context);
-        }
-        Value::Object(request)
+        feature.request(json!({ "content": content }))
     };
     let requests: Vec<Value> = images.iter().map(|image| request(image)).collect();
     json!({ "requests": requests })
 }
 
 impl Feature {
+    /// Request for the text of an image.
+    pub(super) fn request(&self, image: Value) -> Value {
+        let mut request = Map::new();
+        request.insert("image".to_owned(), image);
+        request.insert("features".to_owned(), json!([self.to_json()]));
+        if !self.languages.is_empty() {
+            let context = json!({ "languageHints": self.languages });
+            request.insert("imageContext".to_owned(), context);
+        }
+        Value::Object(request)
+    }
+
     fn to_json(&self) -> Value {
         let mut feature = json!({ "type": "DOCUMENT_TEXT_DETECTION" });
         if !self.model.is_empty() {

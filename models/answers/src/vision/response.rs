@@ -23,7 +23,7 @@ impl VisionError {
         matches!(self.code, 7 | 16)
     }
 
-    fn of(error: &Value) -> Self {
+    pub(super) fn of(error: &Value) -> Self {
         let message = error.get("message").and_then(Value::as_str);
         Self {
             code: error.get("code").and_then(Value::as_i64).unwrap_or(2),
@@ -59,7 +59,7 @@ pub fn responses(answer: Value, images: usize) -> Result<Vec<Result<Value, Visio
     Ok(read)
 }
 
-fn response(response: Value) -> Result<Value, VisionError> {
+pub(super) fn response(response: Value) -> Result<Value, VisionError> {
     match response.get("error") {
         Some(error) if error.as_object().is_some_and(|error| !error.is_empty()) => {
             Err(VisionError::of(error))

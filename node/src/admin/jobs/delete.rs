@@ -74,6 +74,9 @@ impl Command for Delete {
                 job.key
             )));
         }
+        if self.artifacts {
+            refuse_if_combined(admin, &job).await?;
+        }
         let about = |error| Refusal::about(&format!("job {}", job.key), error);
         let running = admin
             .store
@@ -139,6 +142,21 @@ async fn forget_on_nodes(admin: &Admin, job: &Job) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// Refuses where another job shows the pictures and lines of this one.
+async fn refuse_if_combined(admin: &Admin, job: &Job) -> Result<(), Refusal> {
+    let jobs = admin.store.jobs().await?;
+    let by = jobs
+        .iter()
+        .find(|other| other.config.inputs.iter().any(|input| *input == job.key));
+    match by {
+        Some(by) => Err(Refusal::Conflict(format!(
+            "job {} combines what job {} has read, and shows its pages; delete that one first, or leave --artifacts out",
+            by.key, job.key
+        ))),
+        None => Ok(()),
+    }
+}
+
 /// Deletes all artifacts of the job for these volumes; returns the number of files.
 ///
 /// # Errors
@@ -146,7 +164,7 @@ async fn forget_on_nodes(admin: &Admin, job: &Job) -> Result<(), Refusal> {
 /// [`Refusal::Conflict`] if the job's layout shares folders with other jobs, whose files cannot be told from its own.
 async fn delete_artifacts(admin: &Admin, job: &Job, tasks: &[Task]) -> Result<u64, Refusal> {
     let store = admin.library.store().await?;
-    let layout = ArtifactLayout::new(job.config.layout, &job.key);
+    let layout = ArtifactLayout::of(&job.config, &job.key);
     let mut deleted = 0;
     for task in tasks {
         let volume = layout.volume(&task.volume);

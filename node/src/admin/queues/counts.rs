@@ -8,7 +8,7 @@ use parkhang_state::{Outbox, StateStore};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{QueueName, opened, queue_looks, queues};
+use super::{QueueName, missing_lines, open_if_there, opened, queue_looks, queues};
 use crate::admin::command::{Access, Answer, Command, Verb};
 use crate::admin::text::table;
 use crate::admin::{Admin, Refusal};
@@ -35,6 +35,8 @@ pub struct OneCount {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct QueueCounts {
     queues: Vec<OneCount>,
+    /// Queues that do not exist.
+    missing: Vec<QueueName>,
 }
 
 impl Answer for QueueCounts {
@@ -60,7 +62,9 @@ impl Answer for QueueCounts {
             "oldest",
             "dead",
         ];
-        table(header, rows, 2)
+        let mut lines = vec![table(header, rows, 2)];
+        lines.extend(missing_lines(&self.missing));
+        lines.join("\n")
     }
 }
 
@@ -87,9 +91,12 @@ impl Command for Stats {
         let looks = queue_looks(admin).await?;
         let now = admin.store.now().await?;
         let server = opened(admin).await?;
-        let mut counted = Vec::new();
+        let (mut counted, mut missing) = (Vec::new(), Vec::new());
         for named in queues {
-            let queue = server.open(&named.address).await?;
+            let Some(queue) = open_if_there(server.as_ref(), &named).await? else {
+                missing.push(QueueName::new(&named.purpose, named.name()));
+                continue;
+            };
             let Counts {
                 visible,
                 in_flight,
@@ -112,7 +119,10 @@ impl Command for Stats {
                 dead_letters: count_dead_letters(queue.as_ref()).await?,
             });
         }
-        Ok(QueueCounts { queues: counted })
+        Ok(QueueCounts {
+            queues: counted,
+            missing,
+        })
     }
 }
 

@@ -12,7 +12,7 @@ use super::QueueName;
 use crate::admin::text::{away, lasting, table};
 use crate::admin::{Admin, Refusal};
 use crate::config::Sqs;
-use crate::queues::named_queues;
+use crate::queues::{CREATE_QUEUES, named_queues};
 use crate::words::pluralize;
 
 /// Queue as the leader last saw it. The numbers are approximate.
@@ -32,7 +32,8 @@ pub struct QueueLook {
     /// Time since which a message waits. Of a stage, the time at which the oldest was published whose task still waits, by the database and
     /// not by the queue; of a standing job, since when the leader has seen messages without a break.
     oldest: Option<DateTime<Utc>>,
-    /// Alarms that stand: age, dead_letters, failures, crashes, in_flight, backlog or retention.
+    /// Alarms that stand: age, dead_letters, failures, crashes, in_flight, backlog, retention or missing.
+    /// Of a queue that is missing, the numbers are 0.
     alarms: Vec<&'static str>,
 }
 
@@ -160,6 +161,7 @@ fn in_words(look: &QueueRecord, kind: AlarmKind, config: &Sqs, now: DateTime<Utc
             let waiting = pluralize(look.visible, "message");
             format!("{waiting} in {queue}, where SQS finds free groups among the first {FIFO_SCANNED} alone")
         }
+        AlarmKind::Missing => format!("the queue {queue} of {purpose} does not exist; {CREATE_QUEUES}"),
         AlarmKind::Retention => format!(
             "a message has waited in {queue} for {waited}, and the queue deletes it soon; `node queue list` tells for how long it keeps any"
         ),

@@ -13,12 +13,12 @@ mod settings;
 use std::sync::Arc;
 
 use parkhang_core::domain::QueuePurpose;
-use parkhang_queue::{QueueServer, TaskQueue};
+use parkhang_queue::{QueueError, QueueServer, TaskQueue};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::{Admin, Refusal};
-use crate::queues::{NamedQueue, named_queues, server};
+use crate::queues::{CREATE_QUEUES, NamedQueue, named_queues, server};
 
 pub use self::counts::Stats;
 pub use self::looks::{QueueLook, alarms, in_a_table, queue_looks, requests};
@@ -49,6 +49,23 @@ impl QueueName {
     fn serves(&self) -> String {
         format!("{} {}", self.purpose.replace('_', " "), self.serves)
     }
+}
+
+/// Opens a queue; `None` if it is missing.
+async fn open_if_there(
+    server: &dyn QueueServer,
+    named: &NamedQueue,
+) -> Result<Option<Arc<dyn TaskQueue>>, QueueError> {
+    match server.open(&named.address).await {
+        Err(QueueError::NotFound { .. }) => Ok(None),
+        opened => opened.map(Some),
+    }
+}
+
+/// A line for each queue that is missing.
+fn missing_lines(missing: &[QueueName]) -> impl Iterator<Item = String> {
+    let line = |name: &QueueName| format!("missing: {} of {}; {CREATE_QUEUES}", name.queue, name.serves());
+    missing.iter().map(line)
 }
 
 /// Queues of the configuration.

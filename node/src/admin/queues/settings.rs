@@ -6,7 +6,7 @@ use parkhang_queue::{Difference, QueueError, QueueFacts, QueueServer, QueueSpec,
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{QueueName, opened, queues};
+use super::{QueueName, missing_lines, open_if_there, opened, queues};
 use crate::admin::command::{Access, Answer, Command, Verb};
 use crate::admin::text::table;
 use crate::admin::{Admin, Refusal};
@@ -36,6 +36,8 @@ pub struct OneQueue {
 #[derive(Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct QueueSettings {
     queues: Vec<OneQueue>,
+    /// Queues that do not exist.
+    missing: Vec<QueueName>,
 }
 
 impl Answer for QueueSettings {
@@ -64,6 +66,7 @@ impl Answer for QueueSettings {
             lines.extend(queue.changed.iter().map(|changed| format!("changed: {changed}")));
             lines.extend(queue.drift.iter().map(|drift| format!("warning: {drift}")));
         }
+        lines.extend(missing_lines(&self.missing));
         lines.join("\n")
     }
 }
@@ -71,7 +74,7 @@ impl Answer for QueueSettings {
 /// Action where a queue is missing, or has other settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Action {
-    /// Refuses the command for one that is missing, and tells what differs.
+    /// Tells what is missing, and what differs.
     Tell,
     /// Makes what is missing, and tells what differs.
     Create,
@@ -86,18 +89,27 @@ async fn settings(
     config: &Sqs,
     action: Action,
 ) -> Result<QueueSettings, QueueError> {
-    let mut settings = Vec::new();
+    let (mut settings, mut missing) = (Vec::new(), Vec::new());
     for named in queues {
         let spec = named.spec(config);
         let (facts, changed) = match action {
-            Action::Tell => (server.open(&named.address).await?.facts().await?, Vec::new()),
+            Action::Tell => match open_if_there(server, named).await? {
+                Some(queue) => (queue.facts().await?, Vec::new()),
+                None => {
+                    missing.push(QueueName::new(&named.purpose, named.name()));
+                    continue;
+                }
+            },
             Action::Create => (open(server, named, &spec).await?.facts().await?, Vec::new()),
             // Not read again: AWS takes a minute until it tells of a change.
             Action::Reconcile => (spec.facts(), reconcile(server, &named.address, &spec).await?),
         };
         settings.push(of(named, &spec, facts, &changed));
     }
-    Ok(QueueSettings { queues: settings })
+    Ok(QueueSettings {
+        queues: settings,
+        missing,
+    })
 }
 
 async fn open(
@@ -207,8 +219,14 @@ mod tests {
     #[tokio::test]
     async fn a_queue_is_made_for_whom_it_serves_and_what_differs_is_told() {
         let (memory, queues, config) = (MemoryServer::new(), queues(), config());
-        let refused = settings(&memory, &queues, &config, Action::Tell).await;
-        assert!(matches!(refused, Err(QueueError::NotFound { .. })));
+        let none = settings(&memory, &queues, &config, Action::Tell).await.unwrap();
+        let text = none.text();
+        assert!(
+            text.contains(
+                "missing: ocr-ocr.fifo of stage ocr; `node queue create` makes those that are missing"
+            ),
+            "{text}"
+        );
         let made = settings(&memory, &queues, &config, Action::Create).await.unwrap();
         let letters: Vec<_> = made
             .queues

@@ -251,13 +251,10 @@ impl JobIndex {
             // Another process of this machine is at it.
             Err(SearchError::Locked(_)) => Ok(()),
             Err(error) => Err(error).context("the index"),
-            Ok(update) if update.failed > 0 => {
-                anyhow::bail!(
-                    "{} volumes could not be indexed; the log names them",
-                    update.failed
-                )
-            }
-            Ok(_) => Ok(()),
+            Ok(update) => match update.trouble() {
+                Some(trouble) => Err(anyhow::Error::msg(trouble)),
+                None => Ok(()),
+            },
         }
     }
 
@@ -278,8 +275,13 @@ impl JobIndex {
         self.view.send_modify(|view| match opened {
             Ok(snapshot) => {
                 let volumes = snapshot.volumes();
-                let is_missing =
-                    |(volume, version): &(&String, &Version)| volumes.get(*volume) != Some(*version);
+                let refused = snapshot.refused();
+                let is_missing = |(volume, version): &(&String, &Version)| {
+                    let is_refused = refused
+                        .get(*volume)
+                        .is_some_and(|refused| refused.version == **version);
+                    volumes.get(*volume) != Some(*version) && !is_refused
+                };
                 view.behind = wanted.iter().filter(is_missing).count();
                 view.indexed = volumes.len();
                 view.snapshot = Some(snapshot);

@@ -64,7 +64,7 @@ impl Library {
 
     /// Returns the keys of a volume's artifacts.
     pub fn layout(job: &Job, volume: &VolumeId) -> VolumeLayout {
-        ArtifactLayout::new(job.config.layout, &job.key).volume(volume)
+        ArtifactLayout::of(&job.config, &job.key).volume(volume)
     }
 
     /// Returns the places of the artifacts and scans of a task's volume.

@@ -27,7 +27,7 @@ pub struct Why {
 pub struct Explanation {
     volume: String,
     state: State,
-    /// A word for programs: finished, failed, running, at_service, overdue, budget, job, backing_off, no_leader, no_pool, no_model, service_paused, limit, suspect, no_slot, unpublished, in_queue, received, missing or nothing.
+    /// A word for programs: finished, failed, running, at_service, overdue, budget, job, backing_off, no_leader, no_pool, no_model, service_paused, limit, suspect, no_slot, no_queue, unpublished, in_queue, received, missing or nothing.
     blocker: &'static str,
     reason: String,
     /// What to do about it, if there is something.

@@ -66,6 +66,12 @@ export function table(columns, rows, empty = "None.") {
   return h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, head)), h("tbody", {}, body)));
 }
 
+// What calls for somebody; commands stand between backticks.
+export function alarm(text) {
+  const parts = text.split("`").map((part, place) => (place % 2 === 1 ? h("code", {}, part) : part));
+  return h("p", { class: "alarm", role: "alert" }, parts);
+}
+
 export function tile(value, label, kind) {
   return h("div", { class: "tile" }, h("b", { class: kind }, value), h("span", {}, label));
 }

@@ -1,6 +1,6 @@
 import { again } from "./again.js";
 import { get, may, part, post } from "./api.js";
-import { ago, badge, bar, count, duration, fill, h, percent, state, table, tile } from "./dom.js";
+import { ago, alarm, badge, bar, count, duration, fill, h, percent, state, table, tile } from "./dom.js";
 import { histogram } from "./histogram.js";
 import { search } from "./search.js";
 
@@ -91,7 +91,7 @@ function header(about, path, draw) {
       ["running", "paused"].includes(about.status)
         && h("button", { onclick: act("cancel", `End job ${about.job} for good? What has been written stays.`) }, "Cancel"),
       about.status !== "cancelled" && h("button", { onclick: () => again(about.job, undefined, draw) }, "Do a stage again")),
-    about.obstacles.map((obstacle) => h("p", { class: "alarm", role: "alert" }, obstacle)),
+    about.obstacles.map(alarm),
     h("div", { class: "tiles" },
       tile(`${count(about.done)} of ${count(about.volumes)}`, "volumes done"),
       tile(percent(about.volumes ? about.done / about.volumes : 0), "done"),

@@ -1,5 +1,5 @@
 import { get } from "./api.js";
-import { ago, badge, bar, count, duration, fill, h, state, table, tile } from "./dom.js";
+import { ago, alarm, badge, bar, count, duration, fill, h, state, table, tile } from "./dom.js";
 
 const NEWEST = 50;
 
@@ -9,7 +9,7 @@ export async function overview(place) {
     const [cluster, { jobs }] = await Promise.all([get("/cluster"), get("/jobs", { limit: all ? undefined : NEWEST + 1 })]);
     fill(place,
       h("h1", {}, "Overview"),
-      cluster.alarms.map((alarm) => h("p", { class: "alarm", role: "alert" }, alarm)),
+      cluster.alarms.map(alarm),
       h("div", { class: "tiles" },
         tile(count(Math.round(cluster.pages_a_minute)), "pages a minute"),
         tile(count(cluster.running), "stages running"),
@@ -29,7 +29,7 @@ export async function overview(place) {
           ["idle", Math.max(0, stage.slots - stage.running), "free"]])],
       ], cluster.stages, "No open job has a stage to run."),
       cluster.services.length > 0 && [h("h2", {}, "Services"), serviceTable(cluster.services)],
-      cluster.queues.length > 0 && [h("h2", {}, "Queues"), queueTable(cluster.queues)],
+      cluster.queues.length > 0 && [h("h2", {}, "Queues"), queueTable(cluster.queues, cluster.stages)],
       cluster.scaling.length > 0 && [h("h2", {}, "Autoscaler"), fleets(cluster.scaling)],
       h("h2", {}, "Jobs"),
       jobTable(all ? jobs.reverse() : jobs.reverse().slice(0, NEWEST)),
@@ -51,7 +51,9 @@ function serviceTable(services) {
     ["service", (service) => service.service],
     ["does", (service) => service.stages.join(", ") || service.kind.replace("_", " ")],
     ["state", (service) => service.state && [state(service.state.replace("_", " ")), " ", service.left_alone_until && ago(service.left_alone_until)]],
-    ["in flight", (service) => (service.in_flight === null ? "" : `${count(service.in_flight)} of ${count(service.max_in_flight)}`), "n"],
+    ["in flight", (service) => h("span", {
+      title: service.nodes.map((node) => `${node.node}: ${count(node.in_flight)}, ${node.state.replace("_", " ")}`).join("\n") || undefined,
+    }, `${count(service.in_flight)} of ${count(service.max_in_flight * Math.max(1, service.nodes.length))}`), "n"],
     ["a minute", (service) => count(service.submits_a_minute), "n"],
     ["errors", (service) => h("span", {
       class: errors(service) > 0 ? "bad" : undefined,
@@ -77,17 +79,28 @@ function fleets(decisions) {
   ], decisions);
 }
 
-// The queues as the leader saw them; their numbers are approximate.
-function queueTable(queues) {
+// The queues as the leader saw them; their numbers are approximate. Those that are empty and serve no stage of an open job have a line
+// together.
+function queueTable(queues, stages) {
+  const isOfInterest = (queue) => queue.purpose === "standing_job" || stages.some((stage) => stage.stage === queue.serves)
+    || queue.alarms.length > 0 || queue.visible + queue.in_flight + queue.delayed + (queue.dead_letters ?? 0) > 0;
+  const others = queues.filter((queue) => !isOfInterest(queue));
+  const shown = queues.filter(isOfInterest);
+  return [shown.length > 0 && queueRows(shown),
+    others.length > 0 && h("p", { class: "note" }, `Empty, and of no open job: ${others.map((queue) => queue.queue).join(", ")}.`)];
+}
+
+function queueRows(queues) {
   return table([
     ["queue", (queue) => queue.queue],
+    ["alarms", (queue) => queue.alarms.flatMap((kind) => [h("span", { class: "state bad" }, kind.replace("_", " ")), " "])],
     ["serves", (queue) => (queue.purpose === "standing_job" ? h("a", { href: `#/jobs/${encodeURIComponent(queue.serves)}` }, `job ${queue.serves}`)
       : `stage ${queue.serves}`)],
     ["waiting", (queue) => count(queue.visible), "n"],
     ["in flight", (queue) => count(queue.in_flight), "n"],
     ["delayed", (queue) => count(queue.delayed), "n"],
     ["oldest", (queue) => (queue.oldest ? ago(queue.oldest) : "")],
-    ["dead letters", (queue) => h("span", { class: queue.dead_letters > 0 ? "bad" : undefined }, count(queue.dead_letters ?? 0)), "n"],
+    ["dead letters", (queue) => queue.dead_letters !== null && h("span", { class: queue.dead_letters > 0 ? "bad" : undefined }, count(queue.dead_letters)), "n"],
     ["seen", (queue) => ago(queue.looked_at)],
   ], queues);
 }

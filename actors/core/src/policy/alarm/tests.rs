@@ -52,6 +52,18 @@ fn age_dead_letters_failures_and_crashes_raise_alarms() {
     );
 }
 
+/// Rows: 52, 153.
+#[test]
+fn an_alarm_about_a_missing_queue_is_called_off_as_soon_as_it_is_there() {
+    let missing = Sight {
+        is_missing: true,
+        ..Sight::default()
+    };
+    let raised = standing(&BOUNDS, &missing, &[], at(0));
+    assert_eq!(raised[0].kind, AlarmKind::Missing);
+    assert_eq!(standing(&BOUNDS, &Sight::default(), &raised, at(1)), []);
+}
+
 #[test]
 fn nodes_are_counted_by_their_hardware_and_losses_for_a_while() {
     let node = |role: &str, state, seen| NodeRecord {
@@ -164,10 +176,10 @@ fn an_alarm_is_called_off_late_and_keeps_the_time_at_which_it_was_raised() {
 prop_compose! {
     fn any_sight()(
         visible in 0_u64..200_000, in_flight in 0_u64..30_000, dead_letters in 0_u64..2, oldest in prop::option::of(0_i64..2000),
-        done in 0_u64..9, failed in 0_u64..9, nodes in 0_u64..9, lost in 0_u64..9,
+        done in 0_u64..9, failed in 0_u64..9, nodes in 0_u64..9, lost in 0_u64..9, is_missing in any::<bool>(),
     ) -> Sight {
         let work = Work { done, failed, nodes, lost };
-        Sight { visible, in_flight, dead_letters, oldest: oldest.map(at), work }
+        Sight { is_missing, visible, in_flight, dead_letters, oldest: oldest.map(at), work }
     }
 }
 
@@ -190,7 +202,7 @@ proptest! {
                     (Some(stood), Some(stands)) => prop_assert_eq!(stood.since, stands.since),
                     (Some(stood), None) => {
                         prop_assert_eq!(level(kind, &BOUNDS, &sight, now), Level::Under);
-                        prop_assert!(now - stood.held_at >= CALM && now - stood.since >= CALM);
+                        prop_assert!(now - stood.held_at >= calm(kind) && now - stood.since >= calm(kind));
                     }
                     (None, None) => prop_assert_ne!(level(kind, &BOUNDS, &sight, now), Level::Over),
                 }

@@ -40,6 +40,13 @@ impl Message {
     /// Reason why its task, which may run, does not yet.
     pub(super) fn reason(&self, stage: StageName, free: usize, now: DateTime<Utc>) -> Reason {
         let queue = self.queue.clone();
+        if let Some(look) = self.look.as_ref().filter(|look| look.is_missing()) {
+            return Reason::NoQueue {
+                stage,
+                queue,
+                looked_at: look.looked_at,
+            };
+        }
         let (since, in_front) = match self.publication {
             Publication::Sent { at, in_front } => (at, in_front),
             Publication::Unsent { due, has_room } => {

@@ -145,14 +145,14 @@ fn success() -> StageVerdict {
 async fn real() -> (QueueRequests, Duration) {
     let requests: Arc<Mutex<QueueRequests>> = Arc::default();
     let server = MemoryServer::new();
-    let mut queues = StageQueues::new();
+    let queues = StageQueues::default();
     for (name, ..) in STAGES {
         let queue = server
             .create(&QueueSpec::new(format!("{name}.fifo")))
             .await
             .unwrap();
         let requests = requests.clone();
-        queues.insert(stage(name), Arc::new(Counted { queue, requests }));
+        queues.found(&stage(name), Arc::new(Counted { queue, requests }));
     }
     let (store, clock) = (
         Arc::new(MemoryStore::new()),

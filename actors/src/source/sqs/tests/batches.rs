@@ -9,9 +9,9 @@ use parkhang_core::policy::transition::Event;
 
 impl World {
     /// Puts a queue that counts requests before that of the first stage.
-    fn counted(&mut self) -> Arc<RefusingQueue> {
+    fn counted(&self) -> Arc<RefusingQueue> {
         let queue = Arc::new(RefusingQueue::new(self.detect().clone()));
-        self.queues.insert(stage("detect"), queue.clone());
+        self.queues.found(&stage("detect"), queue.clone());
         queue
     }
 
@@ -39,7 +39,7 @@ fn fences(claims: &[Claim]) -> Vec<Fence> {
 /// Rows: 56, 142.
 #[tokio::test(start_paused = true)]
 async fn as_many_messages_are_taken_at_once_as_there_are_slots_and_deleted_together() {
-    let (mut world, _) = World::new(40).await;
+    let (world, _) = World::new(40).await;
     let queue = world.counted();
     let source = world.source();
     let few = source.claim(&room(3)).await.unwrap();
@@ -62,7 +62,7 @@ async fn as_many_messages_are_taken_at_once_as_there_are_slots_and_deleted_toget
 
 #[tokio::test(start_paused = true)]
 async fn one_receive_waits_where_little_is_to_be_had() {
-    let (mut world, _) = World::new(3).await;
+    let (world, _) = World::new(3).await;
     let queue = world.counted();
     let source = world.source_that_waits(Duration::from_secs(20));
     let claims = source.claim(&room(25)).await.unwrap();

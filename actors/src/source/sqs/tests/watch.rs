@@ -12,9 +12,16 @@ const LIMITS: WatchLimits = WatchLimits {
 
 impl World {
     fn watch(&self) -> QueueWatch {
-        let of_stage = |(stage, queue)| (QueuePurpose::Stage(stage), queue);
-        let queues = self.queues.clone().into_iter().map(of_stage);
-        QueueWatch::new(self.store.clone(), self.clock.clone(), queues, LIMITS)
+        let mut watch = QueueWatch::new(self.store.clone(), self.clock.clone(), LIMITS);
+        for stage in self.queues.stages() {
+            let queue = self.queues.get(&stage);
+            watch.add(
+                QueuePurpose::Stage(stage.clone()),
+                &format!("{stage}.fifo"),
+                queue,
+            );
+        }
+        watch
     }
 }
 
@@ -103,12 +110,29 @@ async fn a_dead_letter_is_an_alarm_as_long_as_it_lies_there() {
 
 #[tokio::test(start_paused = true)]
 async fn a_queue_that_does_not_answer_hides_no_other() {
-    let (mut world, _) = World::new(1).await;
-    let gone = MemoryServer::new().open("memory:gone.fifo").await.unwrap();
-    world.queues.insert(stage("read"), gone);
+    let (world, _) = World::new(1).await;
+    let read = world.queues.get(&stage("read")).unwrap();
+    let silent = Arc::new(RefusingQueue::new(read));
+    silent.refuse(Refused::Counts, 1);
+    world.queues.found(&stage("read"), silent);
     let seen = world.watch().look(&[], &BTreeMap::new()).await.unwrap();
     let stages: Vec<&str> = seen.iter().map(|record| record.purpose.name()).collect();
     assert_eq!(stages, ["detect"]);
+}
+
+/// Rows: 52, 153.
+#[tokio::test(start_paused = true)]
+async fn a_queue_that_does_not_exist_is_an_alarm_until_it_does() {
+    let (world, _) = World::new(1).await;
+    let there = world.detect();
+    let gone = MemoryServer::new().open("memory:detect.fifo").await.unwrap();
+    world.queues.found(&stage("detect"), gone);
+    let missing = look(&world.watch(), &[]).await;
+    let kinds: Vec<AlarmKind> = missing.alarms.iter().map(|alarm| alarm.kind).collect();
+    assert_eq!((kinds, missing.visible), (vec![AlarmKind::Missing], 0));
+    world.queues.found(&stage("detect"), there);
+    let back = look(&world.watch(), &[missing]).await;
+    assert_eq!((back.alarms.as_slice(), back.visible), ([].as_slice(), 1));
 }
 
 /// Rows: 153, D12.
@@ -134,12 +158,8 @@ async fn the_queue_of_a_standing_job_is_watched_as_those_of_stages_are() {
     let (world, _) = World::new(0).await;
     let queue = world.detect().clone();
     let purpose = QueuePurpose::StandingJob("press".parse().unwrap());
-    let watch = QueueWatch::new(
-        world.store.clone(),
-        world.clock.clone(),
-        [(purpose.clone(), queue.clone())],
-        LIMITS,
-    );
+    let mut watch = QueueWatch::new(world.store.clone(), world.clock.clone(), LIMITS);
+    watch.add(purpose.clone(), queue.name(), Some(queue.clone()));
     let look = async |before: &[QueueRecord]| watch.look(before, &BTreeMap::new()).await.unwrap();
     assert_eq!(look(&[]).await[0].oldest, None);
     let message = |id: &str| NewMessage::new("{}").in_group(id, id);

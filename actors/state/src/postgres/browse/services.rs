@@ -18,7 +18,24 @@ pub(super) const IN_FLIGHT: &str = "select split_part(split_part(worker_id, '/',
 pub(super) const TAKEN: &str = "select service, count(*) as taken from service_jobs \
      where submitted_at > $1 and service is not null group by 1";
 
+/// Leases of one service, by the same index.
+pub(super) const LEASES_OF_ONE: &str = "select count(*) from tasks where status = 'running' and worker_id like 'service:%' \
+     and split_part(split_part(worker_id, '/', 1), ':', 2) = $1";
+
 impl PostgresStore {
+    /// Counts the leases that a service holds.
+    ///
+    /// # Errors
+    ///
+    /// Those of every method, see [`StateError`].
+    pub async fn leases_of_service(&self, service: &str) -> Result<u64, StateError> {
+        let count: i64 = sqlx::query_scalar(LEASES_OF_ONE)
+            .bind(service)
+            .fetch_one(&self.pool)
+            .await?;
+        Ok(u64::try_from(count).unwrap_or_default())
+    }
+
     /// Returns the work of the services that have some, by name; jobs that were submitted after `since` count as taken lately.
     ///
     /// # Errors

@@ -4,11 +4,12 @@ use std::collections::HashSet;
 
 use chrono::Utc;
 use clap::Args;
-use parkhang_core::domain::{ErrorCategory, JobConfig, JobKey, NewJob, VolumeId};
+use parkhang_core::domain::{ErrorCategory, Job, JobConfig, JobKey, NewJob, VolumeId};
 use parkhang_state::{Readers, StateStore, VolumePage};
 use parkhang_store::pages::PageSourceError;
 
 use super::filter::{Filter, Filters};
+use super::inputs;
 use crate::admin::jobs::find;
 use crate::admin::skipped::{Skipped, SkippedCounts};
 use crate::admin::volumes::volumes_of_list;
@@ -63,12 +64,12 @@ struct Candidates {
 }
 
 impl ChoiceArgs {
-    /// `job` is the one to be made, as yet without volumes.
-    pub async fn choose(self, admin: &Admin, job: &NewJob) -> Result<Choice, Refusal> {
+    /// `job` is the one to be made, as yet without volumes, and `inputs` are those that it combines.
+    pub async fn choose(self, admin: &Admin, job: &NewJob, inputs: &[Job]) -> Result<Choice, Refusal> {
         let filters = Filters::of(self.query.clone(), Utc::now());
         let force = self.force || job.config.force;
         let (limit, is_filtered) = (self.limit, !self.query.is_empty());
-        let mut candidates = self.candidates(admin, &filters, job.standing).await?;
+        let mut candidates = self.candidates(admin, &filters, job.standing, inputs).await?;
         let mut skipped = SkippedCounts::default();
 
         // Duplicates go first, so that each volume is counted for one reason only.
@@ -109,12 +110,13 @@ impl ChoiceArgs {
         })
     }
 
-    /// With `may_be_none`, nothing that is named is no volume, and otherwise all that there are.
+    /// Where nothing is named these are the volumes of the inputs; without inputs none with `may_be_none`, and otherwise all that there are.
     async fn candidates(
         self,
         admin: &Admin,
         filters: &Filters,
         may_be_none: bool,
+        inputs: &[Job],
     ) -> Result<Candidates, Refusal> {
         let invalid = |error: anyhow::Error| Refusal::Invalid(format!("{error:#}"));
         let mut candidates = Candidates {
@@ -141,10 +143,16 @@ impl ChoiceArgs {
                 .collect();
             candidates.volumes = volumes.into_iter().map(|known| known.volume).collect();
             candidates.skip_missing = true;
+        } else if !inputs.is_empty() {
+            candidates.volumes = inputs::volumes(admin, inputs).await?;
         } else if !may_be_none {
             let all = all_volumes(&admin.loaded.config.pages).await.map_err(invalid)?;
             candidates.seen = all.iter().cloned().collect();
             candidates.volumes = all;
+        }
+        if !inputs.is_empty() {
+            // What was read is there, whatever has become of the scans.
+            candidates.seen = candidates.volumes.iter().cloned().collect();
         }
         Ok(candidates)
     }

@@ -1,5 +1,6 @@
 mod choice;
 mod filter;
+mod inputs;
 mod unserved;
 
 use async_trait::async_trait;
@@ -12,6 +13,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use self::choice::{Choice, ChoiceArgs};
+use self::inputs::{InputArgs, inputs};
 use self::unserved::unserved;
 use super::{JobSummary, models};
 use crate::admin::command::{Access, Answer, Command, Verb};
@@ -41,6 +43,8 @@ pub struct Create {
     /// place, or STAGE=NAME; short for job.models. May be repeated.
     #[arg(long, visible_alias = "engine", value_name = "MODEL")]
     model: Vec<String>,
+    #[command(flatten)]
+    inputs: InputArgs,
     /// Jobs of a higher priority go first; short for job.priority.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     priority: Option<i32>,
@@ -106,11 +110,13 @@ impl Command for Create {
             .chain(max_running)
             .chain(budget)
             .chain(models_pair(&self.model))
+            .chain(self.inputs.pairs())
             .collect();
         let config = admin.loaded.config.job.clone();
         let config = config.with_overrides(pairs.iter().map(String::as_str))?;
         let pipeline = admin.pipelines()?.get(&self.pipeline)?.clone();
         models::check(&config, &pipeline, &admin.stages)?;
+        let inputs = inputs(admin, &config, (&self.pipeline, &pipeline)).await?;
         if let Some(missing) = missing_service(&admin.loaded.config, &pipeline) {
             return Err(Refusal::Invalid(missing));
         }
@@ -147,7 +153,7 @@ impl Command for Create {
         };
         // The job exists without volumes first, because the choice compares its pipeline and configuration
         // with other jobs.
-        let Choice { volumes, skipped } = self.choice.choose(admin, &new).await?;
+        let Choice { volumes, skipped } = self.choice.choose(admin, &new, &inputs).await?;
         let chosen = volumes.len() as u64;
         let shown = match self.dry_run {
             true => volumes

@@ -72,6 +72,7 @@ mod tests {
             last_seen: at(90),
             state: NodeState::Joined,
             workers: stages.iter().map(pool).collect(),
+            engines: Vec::new(),
         }
     }
 

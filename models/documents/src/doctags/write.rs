@@ -1,15 +1,12 @@
-//! DocTags, the form in which document models write pages (Livathinos et al. 2025): a tag for each block, with its place on a grid of 500
-//! by 500, and tables as tokens of rows (OTSL, Lysak et al. 2023). `docling-core` reads it.
+//! Writer of DocTags.
 
 use std::fmt::Write;
 
+use super::GRID;
 use crate::block::{Block, Cell, Role, Table};
 use crate::document::{DocumentPage, joined_lines};
 use crate::geometry::Bounds;
 use crate::markers::{Marker, marker};
-
-/// Places along each side of a page.
-const GRID: f32 = 500.0;
 
 /// The pages of a document in DocTags.
 pub fn doctags(pages: &[DocumentPage]) -> String {

@@ -1,0 +1,339 @@
+//! Operations of Google that read the pages of a volume, with a server that behaves as cloud.google.com/vision/docs/reference/rest has it,
+//! and badly: answers that are lost, operations that it forgets, errors within a success.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use chrono::Utc;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response};
+use hyper_util::rt::TokioIo;
+use parkhang_actors::engines::VisionOperations;
+use parkhang_actors::external::ExternalStages;
+use parkhang_actors::services::StageService;
+use parkhang_answers::vision::Feature;
+use parkhang_core::domain::testing::{new_job, stage};
+use parkhang_core::domain::{Attempt, Job, JobConfig, JobStatus, NewJob, Task, TaskStatus};
+use parkhang_sandbox::Sandbox;
+use parkhang_service::{Bounds, Transport, VisionClient};
+use parkhang_state::{MemoryStore, ServiceStore, StateStore};
+use parkhang_store::artifact::{
+    ArtifactLayout, Digest, Fingerprint, LineDetectionRow, LineImageRow, Provenance, write_table,
+};
+use parkhang_store::storage::{ArtifactKey, ArtifactStore, MemoryArtifacts};
+use parkhang_test_support::Wait;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::task::{JoinHandle, JoinSet};
+
+use crate::tasks::{BUCKET, external, leader};
+
+const PAGES: usize = 30;
+const STAGE: &str = "google";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fault {
+    /// The operation is carried out, and the answer to its submit never comes.
+    Silent,
+    /// The operation is carried out and forgotten.
+    Forgotten,
+    /// The operation fails as a whole.
+    Failed,
+    /// A success that holds an error and names no operation.
+    Refused,
+}
+
+struct State {
+    faults: VecDeque<Fault>,
+    submits: usize,
+    /// Images that were read.
+    paid: usize,
+    operations: BTreeMap<String, Value>,
+    storage: Arc<MemoryArtifacts>,
+}
+
+struct Google {
+    url: String,
+    state: Arc<Mutex<State>>,
+    _server: JoinSet<()>,
+}
+
+impl Google {
+    async fn start(storage: &Arc<MemoryArtifacts>, faults: &[Fault]) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let state = Arc::new(Mutex::new(State {
+            faults: faults.iter().copied().collect(),
+            submits: 0,
+            paid: 0,
+            operations: BTreeMap::new(),
+            storage: storage.clone(),
+        }));
+        let shared = state.clone();
+        let mut server = JoinSet::new();
+        server.spawn(async move {
+            let mut connections = JoinSet::new();
+            while let Ok((stream, _)) = listener.accept().await {
+                let shared = shared.clone();
+                let service = service_fn(move |request| answer(shared.clone(), request));
+                connections.spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
+            }
+        });
+        Self {
+            url,
+            state,
+            _server: server,
+        }
+    }
+
+    /// Submits that came, and images that were paid for.
+    fn counts(&self) -> (usize, usize) {
+        let state = self.state.lock().unwrap();
+        (state.submits, state.paid)
+    }
+
+    fn at_stage(&self) -> StageService {
+        let bounds = Bounds {
+            time: Duration::from_secs(20),
+            body: 1 << 20,
+        };
+        let client = VisionClient::new(&self.url, None, bounds, Transport::new().unwrap()).unwrap();
+        let feature = Feature {
+            model: "builtin/weekly".to_owned(),
+            languages: Vec::new(),
+        };
+        StageService {
+            name: "vision".to_owned(),
+            client: Arc::new(VisionOperations { client, feature }),
+            template: None,
+            max_body: 1 << 20,
+            poll_interval: Duration::from_millis(50),
+            has_webhook: false,
+            reader: Some(Digest::of(b"builtin/weekly")),
+        }
+    }
+}
+
+async fn answer(
+    state: Arc<Mutex<State>>,
+    request: Request<Incoming>,
+) -> Result<Response<Full<Bytes>>, hyper::Error> {
+    let (head, body) = request.into_parts();
+    let body = body.collect().await?.to_bytes();
+    let reply = |status: u16, body: &Value| {
+        let body = Full::new(Bytes::from(body.to_string()));
+        Response::builder().status(status).body(body).unwrap()
+    };
+    let path = head.uri.path();
+    if head.method == Method::GET {
+        let state = state.lock().unwrap();
+        let operation = state.operations.get(path.trim_start_matches("/v1/"));
+        return Ok(match operation {
+            Some(operation) => reply(200, operation),
+            None => reply(404, &json!({"error": {"code": 404, "message": "not found"}})),
+        });
+    }
+    assert_eq!(path, "/v1/images:asyncBatchAnnotate");
+    let body: Value = serde_json::from_slice(&body).unwrap();
+    let (fault, name, storage) = {
+        let mut state = state.lock().unwrap();
+        state.submits += 1;
+        let name = format!("operations/{}", state.submits);
+        (state.faults.pop_front(), name, state.storage.clone())
+    };
+    if fault == Some(Fault::Refused) {
+        let error = json!({"code": 8, "message": "too many images in processing"});
+        return Ok(reply(200, &json!({ "error": error })));
+    }
+    if fault == Some(Fault::Failed) {
+        let error = json!({"code": 14, "message": "later"});
+        let operation = json!({"name": name, "done": true, "error": error});
+        state.lock().unwrap().operations.insert(name.clone(), operation);
+        return Ok(reply(200, &json!({ "name": name })));
+    }
+    let read = carry_out(&storage, &body).await;
+    {
+        let mut state = state.lock().unwrap();
+        state.paid += read;
+        if fault.is_none() {
+            let operation = json!({"name": name, "done": true, "response": {}});
+            state.operations.insert(name.clone(), operation);
+        }
+    }
+    if fault == Some(Fault::Silent) {
+        std::future::pending::<()>().await;
+    }
+    Ok(reply(200, &json!({ "name": name })))
+}
+
+/// Writes the answers to a request, the last first; that about the second image is an error. Returns the number of images.
+async fn carry_out(storage: &MemoryArtifacts, body: &Value) -> usize {
+    let place = BUCKET.replace("s3://", "gs://");
+    let key = |uri: &str| uri.strip_prefix(&place).unwrap().trim_matches('/').to_owned();
+    let output = key(body["outputConfig"]["gcsDestination"]["uri"].as_str().unwrap());
+    let uris = body["requests"].as_array().unwrap().iter();
+    let uris: Vec<&str> = uris
+        .map(|request| request["image"]["source"]["imageUri"].as_str().unwrap())
+        .collect();
+    let mut from = 1;
+    for chunk in uris.chunks(20) {
+        let responses = chunk.iter().enumerate().rev().map(|(index, uri)| {
+            let context = json!({ "uri": uri });
+            match from + index {
+                2 => json!({"context": context, "error": {"code": 14, "message": "later"}}),
+                _ => json!({"context": context, "fullTextAnnotation": {"text": "ཀ"}}),
+            }
+        });
+        let responses = json!({ "responses": responses.collect::<Vec<_>>() });
+        let to = from + chunk.len() - 1;
+        let file = ArtifactKey::new(format!("{output}/output-{from}-to-{to}.json")).unwrap();
+        storage.put(&file, responses.to_string().into()).await.unwrap();
+        from = to + 1;
+    }
+    uris.len()
+}
+
+/// Job whose only stage is Google's.
+fn reading() -> NewJob {
+    NewJob {
+        config: JobConfig {
+            retry_backoff_s: 0.02,
+            max_attempts: 1,
+            ..JobConfig::default()
+        },
+        ..new_job(&[STAGE], 1)
+    }
+}
+
+async fn the_task(store: &MemoryStore, job: &Job) -> Task {
+    store.tasks(job.id).await.unwrap().remove(0)
+}
+
+/// Tables of a volume whose pages are straightened and cut.
+async fn put_pages(storage: &MemoryArtifacts, job: &Job, task: &Task) {
+    let layout = ArtifactLayout::new(job.config.layout, &job.key).volume(&task.volume);
+    let digest = Digest::of(b"x");
+    let names: Vec<String> = (0..PAGES).map(|page| format!("p{page}")).collect();
+    let fingerprint =
+        |name: &str| Fingerprint::of("line_extraction", 1, digest, Digest::of(name.as_bytes()), &[]);
+    let provenance = Provenance {
+        job: job.key.clone(),
+        volume: task.volume.clone(),
+        stage: stage("line_extraction"),
+        attempt: Attempt(1),
+        models: Vec::new(),
+        config_hash: digest,
+        input_hash: digest,
+        build: "0.1.0".to_owned(),
+        fingerprint: fingerprint("all"),
+        pages: names
+            .iter()
+            .map(|name| (name.clone(), fingerprint(name)))
+            .collect(),
+        service: None,
+    };
+    let row = |(index, name): (usize, &String)| LineDetectionRow {
+        image_name: name.clone(),
+        rotated_image_path: format!("pages/{name}.jpg"),
+        rot_mask: Vec::new(),
+        page_angle: 0.0,
+        dewarping_applied: false,
+        tps_ratio: None,
+        filtered_contours: Vec::new(),
+        page_index: i32::try_from(index).unwrap(),
+        source_name: format!("{name}.tif"),
+        image_width: 1,
+        image_height: 1,
+        rotated_width: 1,
+        rotated_height: 1,
+        tps_points: None,
+        tps_alpha: None,
+        input_sha256: digest.to_string(),
+        is_binary: false,
+        regions: None,
+    };
+    let rows: Vec<LineDetectionRow> = names.iter().enumerate().map(row).collect();
+    write_table(storage, &layout.line_detection(), rows, &provenance)
+        .await
+        .unwrap();
+    let lines: Vec<LineImageRow> = Vec::new();
+    write_table(storage, &layout.line_images(), lines, &provenance)
+        .await
+        .unwrap();
+}
+
+async fn lead(
+    store: &Arc<MemoryStore>,
+    storage: &Arc<MemoryArtifacts>,
+    google: &Google,
+) -> (Sandbox, Arc<ExternalStages>, JoinHandle<()>) {
+    let sandbox = leader(store.clone()).start().await;
+    let (stages, running) = external(
+        &sandbox.orchestrator,
+        store.clone(),
+        store.clone(),
+        storage.clone(),
+        vec![(STAGE, google.at_stage())],
+    );
+    (sandbox, stages, running)
+}
+
+/// The leader dies between the intent and the answer of a submit that Google carries out.
+///
+/// Rows: 84, 242.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_operation_whose_answer_was_lost_is_found_by_what_it_writes_and_paid_once() {
+    let storage = Arc::new(MemoryArtifacts::default());
+    let google = Google::start(&storage, &[Fault::Silent]).await;
+    let store = Arc::new(MemoryStore::new());
+    let job = store.create_job(&reading(), Utc::now()).await.unwrap();
+    put_pages(&storage, &job, &the_task(&store, &job).await).await;
+    let (first, _, running) = lead(&store, &storage, &google).await;
+    Wait::until("Google has read the pages")
+        .sees_async(async || google.counts(), |counts| *counts == (1, PAGES))
+        .await;
+    running.abort();
+    first.orchestrator.kill();
+    let leased = the_task(&store, &job).await;
+    let intended = store.intend_submit(&leased.fence().unwrap(), Utc::now()).await;
+    assert!(!intended.unwrap(), "it was written before anything was sent");
+    assert_eq!(store.service_jobs(leased.id).await.unwrap(), []);
+
+    let (second, _, running) = lead(&store, &storage, &google).await;
+    second.job_ends(job.id, JobStatus::Completed).await;
+    running.abort();
+    assert_eq!(google.counts(), (1, PAGES));
+    let known = store.service_jobs(leased.id).await.unwrap();
+    assert_eq!(known[0].job, VisionOperations::FOUND);
+    second.stop().await;
+}
+
+/// Rows: 84, 235.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_volume_is_read_by_operations_though_google_refuses_fails_and_forgets() {
+    let storage = Arc::new(MemoryArtifacts::default());
+    let faults = [Fault::Refused, Fault::Failed, Fault::Forgotten];
+    let google = Google::start(&storage, &faults).await;
+    let store = Arc::new(MemoryStore::new());
+    let job = store.create_job(&reading(), Utc::now()).await.unwrap();
+    put_pages(&storage, &job, &the_task(&store, &job).await).await;
+    let (sandbox, _, running) = lead(&store, &storage, &google).await;
+    sandbox.job_ends(job.id, JobStatus::Completed).await;
+    assert_eq!(
+        google.counts(),
+        (3, PAGES),
+        "what it forgot was there all the same"
+    );
+    let task = the_task(&store, &job).await;
+    assert_eq!(task.status, TaskStatus::Done);
+    let jobs = store.service_jobs(task.id).await.unwrap();
+    let names: Vec<&str> = jobs.iter().map(|job| job.job.as_str()).collect();
+    assert_eq!(names, ["operations/2", "operations/3", VisionOperations::FOUND]);
+    running.abort();
+    sandbox.stop().await;
+}

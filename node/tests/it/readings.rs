@@ -1,0 +1,164 @@
+//! Jobs that make one text of what other jobs have read.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use parkhang_store::artifact::{ArtifactLayout, OcrResultRow, VolumeLayout};
+use parkhang_test_support::Wait;
+use serde_json::{Value, json};
+
+use crate::http_service::{Service, completion};
+use crate::nodes::{Node, Site};
+use crate::support::{finish, rows};
+
+fn layout(job: &str) -> VolumeLayout {
+    ArtifactLayout::bdrc_v2(&job.parse().unwrap()).volume(&"W1-I0".parse().unwrap())
+}
+
+fn create(site: &Site, job: &str, options: &[&str]) {
+    finish(site.command_of(&[&["job", "create", job, "--force"], options].concat())).exits(0);
+}
+
+fn wait(site: &Site, job: &str) {
+    finish(site.command(["job", "status", job, "--wait"])).exits(0);
+}
+
+fn refusal(site: &Site, arguments: &[&str]) -> String {
+    let refused = finish(site.command_of(arguments));
+    assert_ne!(refused.code, Some(0), "{refused:?}");
+    refused.stderr
+}
+
+fn texts(lines: &[OcrResultRow]) -> Vec<&str> {
+    lines.iter().map(|line| line.text.as_str()).collect()
+}
+
+/// Three jobs read a volume, one of them by a service that has another second line, and a fourth makes one text of theirs.
+///
+/// Rows: 85, 95.
+#[test]
+fn a_job_makes_one_text_of_what_three_have_read() {
+    let (is_away, text) = (
+        Arc::new(AtomicBool::new(true)),
+        Arc::new(Mutex::new(String::new())),
+    );
+    let (away, says) = (is_away.clone(), text.clone());
+    let service = Service::by(move |asked| match (away.load(Ordering::Relaxed), &asked.body) {
+        (true, _) => (503, json!({"error": "restarting"})),
+        (false, Value::Null) => (404, Value::Null),
+        (false, _) => (200, completion(&says.lock().unwrap())),
+    });
+    let mut site = Site::with_volumes(1, 1);
+    for (key, value) in [
+        ("service.model.kind", "openai".to_owned()),
+        ("service.model.url", format!("{}/v1", service.url)),
+        ("service.model.model", "m".to_owned()),
+    ] {
+        site.settings.push((key, value));
+    }
+    let orchestrator = Node::start(&site, "orchestrator", &["127.0.0.1:1"]);
+    let _worker = Node::start(&site, "cpu,gpu", &[orchestrator.address()]);
+    create(&site, "beam", &[]);
+    wait(&site, "beam");
+    let artifacts = site.path("artifacts");
+    let read: Vec<OcrResultRow> = rows(&artifacts, &layout("beam").ocr_results());
+    let wrong = read[1].text.replacen("ལྟར་", "ལྟཀ་", 1);
+    let mut page = texts(&read);
+    assert_ne!(page[1], wrong);
+    page[1] = &wrong;
+    *text.lock().unwrap() = page.join("\n");
+
+    create(&site, "greedy", &["--config", "decoder=greedy"]);
+    create(&site, "asked", &["--model", "model"]);
+    create(
+        &site,
+        "best",
+        &[
+            "--pipeline",
+            "combine",
+            "--inputs",
+            "beam,asked,greedy",
+            "--how",
+            "vote",
+        ],
+    );
+    let shown = || {
+        finish(site.command(["tasks", "show", "best", "W1-I0", "--json"]))
+            .exits(0)
+            .json()
+    };
+    let waiting = Wait::until("the volume waits for the job that asks a service")
+        .sees(shown, |shown| shown["category"] == "pending");
+    assert_eq!(waiting["attempts"], 0);
+    let why = finish(site.command(["tasks", "why", "best", "W1-I0"]));
+    let why = why.exits(0).stdout;
+    assert!(why.contains("waiting for job asked to read W1-I0"), "{why}");
+    is_away.store(false, Ordering::Relaxed);
+    wait(&site, "asked");
+    wait(&site, "best");
+
+    let asked: Vec<OcrResultRow> = rows(&artifacts, &layout("asked").ocr_results());
+    assert_eq!(asked[1].text, wrong);
+    let best: Vec<OcrResultRow> = rows(&artifacts, &layout("best").combined_results());
+    assert_eq!(best[1].text, read[1].text, "two agree against one");
+    let guids = |lines: &[OcrResultRow]| {
+        lines
+            .iter()
+            .map(|line| line.line_guid.clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        guids(&best),
+        guids(&read),
+        "lines have the places of the first job"
+    );
+    assert_eq!(best[1].segments.len(), read[1].segments.len());
+
+    create(
+        &site,
+        "first",
+        &[
+            "--pipeline",
+            "combine",
+            "--inputs",
+            "asked,beam",
+            "--how",
+            "first",
+        ],
+    );
+    wait(&site, "first");
+    let to = site.path("text");
+    let export = [
+        "export",
+        "--job",
+        "first",
+        "--format",
+        "text,html",
+        "--to",
+        to.to_str().unwrap(),
+    ];
+    finish(site.command_of(&export)).exits(0);
+    let exported = std::fs::read_to_string(to.join("text/W1-I0.txt")).unwrap();
+    assert!(exported.contains(&wrong), "{exported}");
+
+    let refused = refusal(&site, &["job", "delete", "beam", "--artifacts", "--yes"]);
+    assert!(
+        refused.contains("job best combines what job beam has read"),
+        "{refused}"
+    );
+    for (options, reason) in [
+        (&["--pipeline", "combine"][..], "--inputs JOB,JOB names them"),
+        (&["--inputs", "beam"], "pipeline ocr reads by itself"),
+        (
+            &["--pipeline", "combine", "--inputs", "bean"],
+            "there is no job bean",
+        ),
+        (
+            &["--pipeline", "combine", "--inputs", "best,beam"],
+            "job best has no lines of its own",
+        ),
+    ] {
+        let refused = refusal(&site, &[&["job", "create", "another"], options].concat());
+        assert!(refused.contains(reason), "{refused}");
+    }
+}
