@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use parkhang_core::domain::JobConfig;
 use parkhang_store::artifact::{ArtifactLayout, OcrResultRow, VolumeLayout};
 use parkhang_test_support::Wait;
 use serde_json::{Value, json};
@@ -99,7 +100,11 @@ fn a_job_makes_one_text_of_what_three_have_read() {
 
     let asked: Vec<OcrResultRow> = rows(&artifacts, &layout("asked").ocr_results());
     assert_eq!(asked[1].text, wrong);
-    let best: Vec<OcrResultRow> = rows(&artifacts, &layout("best").combined_results());
+    let config = JobConfig::default()
+        .with_overrides(["inputs=beam,asked,greedy"])
+        .unwrap();
+    let combined = ArtifactLayout::of(&config, &"best".parse().unwrap()).volume(&"W1-I0".parse().unwrap());
+    let best: Vec<OcrResultRow> = rows(&artifacts, &combined.ocr_results());
     assert_eq!(best[1].text, read[1].text, "two agree against one");
     let guids = |lines: &[OcrResultRow]| {
         lines

@@ -29,30 +29,26 @@ pub struct ArtifactLayout {
     name: LayoutName,
     /// Folder of the job's volumes.
     volumes: ArtifactKey,
-    /// Folder of the volumes of the job that has found their lines: this one, or the first of those whose readings it combines.
-    lines: ArtifactKey,
+    /// Folder of the volumes of the first of the jobs whose readings this one combines, which has found their lines.
+    lines: Option<ArtifactKey>,
 }
 
 impl ArtifactLayout {
     /// Keys of a job that has found the lines of its volumes itself.
     pub fn new(name: LayoutName, job: &JobKey) -> Self {
-        let volumes = volumes_folder(name, job);
         Self {
             name,
-            lines: volumes.clone(),
-            volumes,
+            volumes: volumes_folder(name, job),
+            lines: None,
         }
     }
 
     /// Keys of a job with this configuration.
     pub fn of(config: &JobConfig, job: &JobKey) -> Self {
-        let own = Self::new(config.layout, job);
-        match config.inputs.first() {
-            Some(first) => Self {
-                lines: volumes_folder(config.layout, first),
-                ..own
-            },
-            None => own,
+        let first = config.inputs.first();
+        Self {
+            lines: first.map(|first| volumes_folder(config.layout, first)),
+            ..Self::new(config.layout, job)
         }
     }
 
@@ -78,7 +74,7 @@ impl ArtifactLayout {
         VolumeLayout {
             name: self.name,
             root: root_of(&folder),
-            lines: root_of(&folder_in(&self.lines)),
+            lines: self.lines.as_ref().map(|lines| root_of(&folder_in(lines))),
             folder,
             boxes,
         }
@@ -101,8 +97,8 @@ pub struct VolumeLayout {
     folder: ArtifactKey,
     /// What the stages write.
     root: ArtifactKey,
-    /// What the stages have written that found the lines of the volume, in this job or another.
-    lines: ArtifactKey,
+    /// What the stages of another job have written that found the lines of the volume, where this one combines its readings.
+    lines: Option<ArtifactKey>,
     /// Text boxes of pages.
     boxes: ArtifactKey,
 }
@@ -154,7 +150,7 @@ impl VolumeLayout {
 
     /// Pages whose lines were found.
     pub fn line_detection(&self) -> ArtifactKey {
-        below(&self.lines, &format!("{LINE_DETECTION}/line_detection.parquet"))
+        below(self.lines(), &format!("{LINE_DETECTION}/line_detection.parquet"))
     }
 
     pub fn line_image(&self, image: &ImageName, line_index: u32) -> ArtifactKey {
@@ -166,21 +162,23 @@ impl VolumeLayout {
 
     /// Lines that were cut out of the pages.
     pub fn line_images(&self) -> ArtifactKey {
-        below(&self.lines, &format!("{LINE_EXTRACTION}/line_images.parquet"))
+        below(self.lines(), &format!("{LINE_EXTRACTION}/line_images.parquet"))
     }
 
+    /// Texts as they were read, or as they were made of what other jobs have read.
     pub fn ocr_results(&self) -> ArtifactKey {
-        below(&self.root, &format!("{OCR}/ocr_results.parquet"))
+        let stage = if self.lines.is_some() { COMBINE } else { OCR };
+        below(&self.root, &format!("{stage}/ocr_results.parquet"))
+    }
+
+    /// What the stages have written that found the lines.
+    fn lines(&self) -> &ArtifactKey {
+        self.lines.as_ref().unwrap_or(&self.root)
     }
 
     /// Texts that were corrected after they were read.
     pub fn clean_results(&self) -> ArtifactKey {
         below(&self.root, &format!("{CLEAN}/ocr_results.parquet"))
-    }
-
-    /// Texts of which each was made of several readings.
-    pub fn combined_results(&self) -> ArtifactKey {
-        below(&self.root, &format!("{COMBINE}/ocr_results.parquet"))
     }
 
     /// Folder of the answers of a service that a stage asked about pages.
@@ -412,5 +410,20 @@ mod tests {
             }
             volume.part(&stage(&"s".repeat(63)), u32::MAX);
         }
+    }
+
+    #[test]
+    fn a_job_that_combines_has_the_lines_of_its_first_input() {
+        let config = JobConfig::default().with_overrides(["inputs=one,other"]).unwrap();
+        let volume = VolumeId::new("W22084", "I0886").unwrap();
+        let key = |job: &str| JobKey::new(job).unwrap();
+        let combined = ArtifactLayout::of(&config, &key("best")).volume(&volume);
+        let first = ArtifactLayout::bdrc_v2(&key("one")).volume(&volume);
+        assert_eq!(combined.line_detection(), first.line_detection());
+        assert_eq!(combined.line_images(), first.line_images());
+        let texts = combined.root().join("combine/ocr_results.parquet");
+        assert_eq!(combined.ocr_results(), texts.unwrap());
+        let own = ArtifactLayout::of(&JobConfig::default(), &key("one")).volume(&volume);
+        assert_eq!(own, first);
     }
 }

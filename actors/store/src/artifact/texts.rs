@@ -3,7 +3,7 @@
 use super::{ArtifactError, OcrResultRow, Table, VolumeLayout, read_table};
 use crate::storage::{ArtifactKey, ArtifactStore, StorageError};
 
-/// Key of the table of texts: the corrected one where there is one, else that which was combined or read; `None` where there is none.
+/// Key of the table of texts: the corrected one where there is one, else that which was read or combined; `None` where there is neither.
 ///
 /// # Errors
 ///
@@ -12,11 +12,7 @@ pub async fn texts_key(
     store: &dyn ArtifactStore,
     layout: &VolumeLayout,
 ) -> Result<Option<ArtifactKey>, StorageError> {
-    for key in [
-        layout.clean_results(),
-        layout.combined_results(),
-        layout.ocr_results(),
-    ] {
+    for key in [layout.clean_results(), layout.ocr_results()] {
         if store.head(&key).await?.is_some() {
             return Ok(Some(key));
         }
