@@ -1,24 +1,21 @@
 //! The stage `line_blocks`: the blocks of a volume whose lines were read, so that it becomes a document without being read again. The
 //! rules are those of Tibetan pages. Boxes are in pixels of the scan.
 
-use std::collections::HashMap;
-
 use async_trait::async_trait;
 use parkhang_documents::{ScanLine, tibetan_blocks};
-use parkhang_models::line_detection::PageGeometry;
 use parkhang_models::recognition::ewts::to_unicode_exact;
 use serde_json::Map;
 
 use super::compute;
 use super::info::StageInfo;
-use super::page_geometry::{bounds_on_scan, page_geometry};
 use super::page_stage::{PageStage, PlannedPage, VolumeRun};
+use super::read_volume::{ReadLine, read_volume};
 use super::table::{StageDefinition, StageModels};
 use crate::runner::CpuPool;
 use parkhang_core::domain::{ErrorCategory, Hardware, StageError, StageName, TextEncoding, Unfit};
 use parkhang_store::artifact::{
     ArtifactRow, BlockRow, Digest, ImageName, LineDetectionRow, LineImageRow, OcrResultRow, TableSchema,
-    read_table, read_texts,
+    texts_key,
 };
 
 pub(super) const STAGE: StageDefinition = StageDefinition {
@@ -87,45 +84,28 @@ impl PageStage for LineBlocks {
     }
 
     async fn plan(&self, run: &VolumeRun) -> Result<Vec<PlannedPage<PageOfLines>>, StageError> {
-        let (store, layout) = (run.store.as_ref(), &run.layout);
-        let artifact_error = |error| run.artifact_error(&error);
-        let (pages_key, lines_key) = (layout.line_detection(), layout.line_images());
-        let pages = read_table::<LineDetectionRow>(store, &pages_key).await;
-        let pages = pages.map_err(artifact_error)?.rows;
-        let cut = read_table::<LineImageRow>(store, &lines_key).await;
-        let cut = cut.map_err(artifact_error)?.rows;
-        let texts = read_texts(store, layout).await.map_err(artifact_error)?;
-        let cut: HashMap<&str, &LineImageRow> =
-            cut.iter().map(|line| (line.line_guid.as_str(), line)).collect();
-        let mut by_page: HashMap<&str, Vec<&OcrResultRow>> = HashMap::new();
-        for text in &texts.rows {
-            by_page.entry(&text.image_name).or_default().push(text);
-        }
+        let texts = texts_key(run.store.as_ref(), &run.layout).await;
+        let texts = texts.map_err(|error| run.storage_error(&error))?;
+        let texts = texts.unwrap_or_else(|| run.layout.ocr_results());
+        let pages = read_volume(run, &run.layout, &texts).await?;
         let mut planned = Vec::with_capacity(pages.len());
-        for page in &pages {
+        for page in pages {
             // A page that failed before has no fingerprint there.
-            let Some(made_of) = texts.provenance.pages.get(&page.image_name) else {
+            let Some(made_of) = page.made_of else {
                 continue;
             };
             let input_error = |error: &dyn std::fmt::Display| run.error(ErrorCategory::Input, error);
-            let to_scan = page_geometry(page).map_err(|error| input_error(&error))?;
-            let mut rows = by_page.remove(page.image_name.as_str()).unwrap_or_default();
-            // The table need not be in the order of the lines.
-            rows.sort_by_key(|row| row.line_index);
-            let lines = rows.into_iter().filter_map(|row| {
-                let line = cut.get(row.line_guid.as_str()).copied();
-                placed(row, line, &to_scan)
-            });
+            page.geometry.map_err(|error| input_error(&error))?;
             planned.push(PlannedPage {
-                name: ImageName::new(page.image_name.as_str()).map_err(|error| input_error(&error))?,
-                index: u32::try_from(page.page_index).unwrap_or(0),
-                input_path: page.source_name.clone(),
-                input_hash: Digest::of_parts([made_of.digest()]),
+                name: ImageName::new(page.row.image_name.as_str()).map_err(|error| input_error(&error))?,
+                index: u32::try_from(page.row.page_index).unwrap_or(0),
+                input_path: page.row.source_name,
+                input_hash: Digest::of_parts([made_of]),
                 cost: 1.0,
                 input: PageOfLines {
-                    image_name: page.image_name.clone(),
-                    page_index: page.page_index,
-                    lines: lines.collect(),
+                    image_name: page.row.image_name,
+                    page_index: page.row.page_index,
+                    lines: page.lines.into_iter().filter_map(placed).collect(),
                 },
             });
         }
@@ -159,12 +139,12 @@ fn blocks_of(page: &PageOfLines) -> Vec<BlockRow> {
 }
 
 /// The line of a text on its scan, if it has a place there.
-fn placed(row: &OcrResultRow, line: Option<&LineImageRow>, to_scan: &PageGeometry) -> Option<PlacedLine> {
+fn placed(line: ReadLine) -> Option<PlacedLine> {
     Some(PlacedLine {
-        text: match row.encoding {
-            TextEncoding::Unicode => row.text.clone(),
-            TextEncoding::Wylie => to_unicode_exact(&row.text),
+        text: match line.row.encoding {
+            TextEncoding::Unicode => line.row.text,
+            TextEncoding::Wylie => to_unicode_exact(&line.row.text),
         },
-        bounds: bounds_on_scan(row, line, to_scan)?,
+        bounds: line.bounds?,
     })
 }

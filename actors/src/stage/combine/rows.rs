@@ -1,11 +1,12 @@
 //! Rows of the table of texts for combined lines.
 
-use parkhang_combine::{Bounds, Combined, Piece};
+use parkhang_combine::{Combined, Piece};
 use parkhang_models::page::geometry::Point;
 use uuid::Uuid;
 
-use super::readings::{PageReadings, ReadLine, has_syllables};
+use super::readings::{PageReadings, has_syllables};
 use crate::stage::line_extraction::LINE_NAMESPACE;
+use crate::stage::read_volume::ReadLine;
 use parkhang_core::domain::{TextEncoding, VolumeId};
 use parkhang_store::artifact::{OcrResultRow, Segment};
 
@@ -59,13 +60,7 @@ impl Combiner<'_> {
     }
 
     /// Place of a line of another job on the straightened page of the first one.
-    fn outline(&self, bounds: Bounds) -> Vec<[i32; 2]> {
-        let Bounds {
-            left,
-            top,
-            right,
-            bottom,
-        } = bounds;
+    fn outline(&self, [left, top, right, bottom]: [f32; 4]) -> Vec<[i32; 2]> {
         let corners = [(left, top), (right, top), (right, bottom), (left, bottom)];
         let turned = corners.map(|(x, y)| {
             let corner = Point::new(x.round() as i32, y.round() as i32);
