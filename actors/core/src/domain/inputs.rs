@@ -3,10 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 use super::JobKey;
+use super::listed::Listed;
 
 /// Jobs whose readings a job combines, each once, the preferred one first. Lines have the places that they have in the first one.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Written", into = "Vec<JobKey>")]
+#[serde(try_from = "Listed", into = "Vec<JobKey>")]
 pub struct Inputs(Vec<JobKey>);
 
 /// Text that names no jobs to combine.
@@ -22,14 +23,6 @@ pub enum InvalidInputs {
 
 /// Jobs that one job combines at most.
 pub const MOST_INPUTS: usize = 16;
-
-/// Written form of the jobs: a list, or one text with commas.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Written {
-    Line(String),
-    List(Vec<String>),
-}
 
 impl Inputs {
     /// Jobs in the order of preference.
@@ -53,21 +46,13 @@ impl Inputs {
     }
 }
 
-impl TryFrom<Written> for Inputs {
+impl TryFrom<Listed> for Inputs {
     type Error = InvalidInputs;
 
-    fn try_from(written: Written) -> Result<Self, InvalidInputs> {
-        let texts = match written {
-            Written::Line(line) => line.split(',').map(str::to_owned).collect(),
-            Written::List(list) => list,
-        };
+    fn try_from(listed: Listed) -> Result<Self, InvalidInputs> {
         let mut jobs: Vec<JobKey> = Vec::new();
-        for text in texts
-            .iter()
-            .map(|text| text.trim())
-            .filter(|text| !text.is_empty())
-        {
-            let job = JobKey::new(text).map_err(|_| InvalidInputs::NoJob(text.to_owned()))?;
+        for text in listed.texts() {
+            let job = JobKey::new(text.as_str()).map_err(|_| InvalidInputs::NoJob(text))?;
             if jobs.contains(&job) {
                 return Err(InvalidInputs::Twice(job));
             }

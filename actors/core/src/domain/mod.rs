@@ -21,6 +21,7 @@ mod inputs;
 mod job;
 mod job_config;
 mod lease;
+mod listed;
 mod named_model;
 mod node;
 mod node_command;

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::StageName;
+use super::listed::Listed;
 
 /// Model that a stage of a job is to be run with, written `STAGE=NAME`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -17,21 +18,13 @@ pub struct NamedModel {
 
 /// Models that a job names. A stage without one is run with the models that its node has loaded.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Written", into = "Vec<NamedModel>")]
+#[serde(try_from = "Listed", into = "Vec<NamedModel>")]
 pub struct NamedModels(Vec<NamedModel>);
 
 /// Text that names no model of a stage.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not STAGE=NAME")]
 pub struct InvalidModel(String);
-
-/// Written form of the models: a list, or one text with commas.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Written {
-    Line(String),
-    List(Vec<String>),
-}
 
 impl NamedModels {
     /// The models in order, each once.
@@ -103,16 +96,11 @@ impl From<NamedModel> for String {
     }
 }
 
-impl TryFrom<Written> for NamedModels {
+impl TryFrom<Listed> for NamedModels {
     type Error = InvalidModel;
 
-    fn try_from(written: Written) -> Result<Self, InvalidModel> {
-        let texts = match written {
-            Written::Line(line) => line.split(',').map(str::to_owned).collect(),
-            Written::List(list) => list,
-        };
-        let texts = texts.iter().map(|text| text.trim());
-        let models = texts.filter(|text| !text.is_empty()).map(str::parse);
+    fn try_from(listed: Listed) -> Result<Self, InvalidModel> {
+        let models = listed.texts().map(|text| text.parse());
         Ok(Self::new(models.collect::<Result<Vec<_>, _>>()?))
     }
 }
