@@ -18,6 +18,17 @@ use crate::tasks::{external, leader};
 
 const VOLUMES: u64 = 40;
 
+/// A job over so many volumes that may spend 1 at services.
+fn budgeted(volumes: usize) -> NewJob {
+    NewJob {
+        config: JobConfig {
+            budget: "1".parse().unwrap(),
+            ..JobConfig::default()
+        },
+        ..new_job(&["scrape"], volumes)
+    }
+}
+
 /// Each submit costs 0.25, so that four use the budget up; eight may be under way at once.
 ///
 /// Rows: 84.
@@ -25,13 +36,7 @@ const VOLUMES: u64 = 40;
 async fn a_job_that_has_spent_its_budget_waits_and_loses_nothing() {
     let service = Service::start(&[]).await;
     let store = Arc::new(MemoryStore::new());
-    let job = NewJob {
-        config: JobConfig {
-            budget: "1".parse().unwrap(),
-            ..JobConfig::default()
-        },
-        ..new_job(&["scrape"], VOLUMES as usize)
-    };
+    let job = budgeted(VOLUMES as usize);
     let sandbox = leader(store.clone()).job(job).start().await;
     let (_external, running) = external(
         &sandbox.orchestrator,
@@ -82,13 +87,7 @@ async fn a_job_that_has_spent_its_budget_waits_and_loses_nothing() {
 async fn a_lease_whose_work_was_never_sent_is_no_way_around_the_budget() {
     let service = Service::start(&[]).await;
     let store = Arc::new(MemoryStore::new());
-    let job = NewJob {
-        config: JobConfig {
-            budget: "1".parse().unwrap(),
-            ..JobConfig::default()
-        },
-        ..new_job(&["scrape"], 1)
-    };
+    let job = budgeted(1);
     let began = Utc::now() - TimeDelta::seconds(2);
     let job = store.create_job(&job, began).await.unwrap();
     let task = store.tasks(job.id).await.unwrap().remove(0);

@@ -8,5 +8,6 @@ mod histories;
 mod leases;
 mod operations;
 mod service;
+mod serving;
 mod tasks;
 mod together;

@@ -9,10 +9,7 @@ use bytes::Bytes;
 use chrono::Utc;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
 use hyper::{Method, Request, Response};
-use hyper_util::rt::TokioIo;
 use parkhang_actors::engines::VisionOperations;
 use parkhang_actors::external::ExternalStages;
 use parkhang_actors::services::StageService;
@@ -28,9 +25,9 @@ use parkhang_store::artifact::{
 use parkhang_store::storage::{ArtifactKey, ArtifactStore, MemoryArtifacts};
 use parkhang_test_support::Wait;
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, JoinSet};
 
+use crate::serving::serve;
 use crate::tasks::{BUCKET, external, leader};
 
 const PAGES: usize = 30;
@@ -65,8 +62,6 @@ struct Google {
 
 impl Google {
     async fn start(storage: &Arc<MemoryArtifacts>, faults: &[Fault]) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
         let state = Arc::new(Mutex::new(State {
             faults: faults.iter().copied().collect(),
             submits: 0,
@@ -75,15 +70,7 @@ impl Google {
             storage: storage.clone(),
         }));
         let shared = state.clone();
-        let mut server = JoinSet::new();
-        server.spawn(async move {
-            let mut connections = JoinSet::new();
-            while let Ok((stream, _)) = listener.accept().await {
-                let shared = shared.clone();
-                let service = service_fn(move |request| answer(shared.clone(), request));
-                connections.spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
-            }
-        });
+        let (url, server) = serve(move |request| answer(shared.clone(), request)).await;
         Self {
             url,
             state,

@@ -7,15 +7,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
 use hyper::{Method, Request, Response};
-use hyper_util::rt::TokioIo;
 use parkhang_actors::services::{Heard, JobListener, JobMessage, StageService};
 use parkhang_service::{JobsClient, JobsSettings, Paths, Transport};
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
 use tokio::task::JoinSet;
+
+use crate::serving::serve;
 
 /// Rows and tasks that can never be scraped, and the one that no model can read.
 pub(crate) const UNREACHABLE: i64 = 10;
@@ -86,22 +84,12 @@ pub(crate) struct Service {
 impl Service {
     /// Starts a service with faults, each with the number of the submit from which on the next one meets it.
     pub(crate) async fn start(faults: &'static [(usize, Fault)]) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
         let state = Arc::new(Mutex::new(State {
             faults,
             ..State::default()
         }));
-        let mut server = JoinSet::new();
         let shared = state.clone();
-        server.spawn(async move {
-            let mut connections = JoinSet::new();
-            while let Ok((stream, _)) = listener.accept().await {
-                let shared = shared.clone();
-                let service = service_fn(move |request| answer(shared.clone(), request));
-                connections.spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
-            }
-        });
+        let (url, server) = serve(move |request| answer(shared.clone(), request)).await;
         Self {
             url,
             state,

@@ -169,6 +169,27 @@ print(letter['MessageAttributes']['DeadLetterReason']['StringValue'])"
     assert!(reason.contains("no message about a task"), "{reason}");
 }
 
+/// Metric of the tasks that wait for a GPU, as an autoscaler counts them.
+const BACKLOG: &str = "parkhang_autoscaler_backlog{hardware=\"gpu\"}";
+
+/// An autoscaler that has looked at the queues that there are, and found them empty.
+fn autoscaler(site: &Site, settings: &[&str]) -> Node {
+    let autoscaler = Node::start_with(site, "autoscaler", &[], |command| {
+        command.args(["--source", "sqs"]);
+        let usual = [
+            "launcher.kind=local",
+            "launcher.interval=300ms",
+            "autoscaler.enabled=true",
+        ];
+        for setting in usual.iter().chain(settings) {
+            command.args(["--set", setting]);
+        }
+    });
+    Wait::until("the queues were looked at")
+        .sees(|| scraped(&autoscaler, BACKLOG), |backlog| *backlog == Some(0.0));
+    autoscaler
+}
+
 /// Nobody but a process that knows queues and a launcher decides how many workers there are: none, as many as messages need, and none
 /// again once the queues have been empty for two minutes.
 /// Rows: 155.
@@ -180,23 +201,13 @@ fn a_fleet_comes_with_messages_and_goes_with_them_over_sqs() {
     finish(site.command(["queue", "create"])).exits(0);
     let fleet = Fleet(site);
     let workers = || fleet.names();
-    let autoscaler = Node::start_with(site, "autoscaler", &[], |command| {
-        command.args(["--source", "sqs"]);
-        for setting in [
-            "launcher.kind=local",
-            "launcher.interval=300ms",
-            "autoscaler.enabled=true",
-            "autoscaler.scale_out_cooldown=0s",
-            "autoscaler.scale_in_cooldown=1s",
-            "autoscaler.gpu.cap=2",
-            "autoscaler.cpu.cap=1",
-        ] {
-            command.args(["--set", setting]);
-        }
-    });
-    let backlog = "parkhang_autoscaler_backlog{hardware=\"gpu\"}";
-    Wait::until("the queues were looked at")
-        .sees(|| scraped(&autoscaler, backlog), |backlog| *backlog == Some(0.0));
+    let settings = [
+        "autoscaler.scale_out_cooldown=0s",
+        "autoscaler.scale_in_cooldown=1s",
+        "autoscaler.gpu.cap=2",
+        "autoscaler.cpu.cap=1",
+    ];
+    let autoscaler = autoscaler(site, &settings);
     assert_eq!(workers(), [""; 0], "nothing to do, nobody there");
 
     let leader = Node::start(site, "orchestrator", &[]);
@@ -222,7 +233,7 @@ fn a_fleet_comes_with_messages_and_goes_with_them_over_sqs() {
     Wait::until("the fleet is gone")
         .at_most(OF_A_JOB)
         .sees(workers, Vec::is_empty);
-    assert_eq!(scraped(&autoscaler, backlog), Some(0.0));
+    assert_eq!(scraped(&autoscaler, BACKLOG), Some(0.0));
     assert_eq!(autoscaler.stop(), Some(0));
     assert_eq!(leader.stop(), Some(0));
 }
@@ -339,19 +350,7 @@ fn an_autoscaler_goes_by_the_queues_that_are_there_over_sqs() {
     finish(site.command(["queue", "create"])).exits(0);
     let delete = format!("{CLIENT}sqs.delete_queue(QueueUrl=url('ocr-ocr.fifo'))");
     queues.boto3(&delete);
-    let autoscaler = Node::start_with(site, "autoscaler", &[], |command| {
-        command.args(["--source", "sqs"]);
-        for setting in [
-            "launcher.kind=local",
-            "launcher.interval=300ms",
-            "autoscaler.enabled=true",
-        ] {
-            command.args(["--set", setting]);
-        }
-    });
-    let backlog = "parkhang_autoscaler_backlog{hardware=\"gpu\"}";
-    Wait::until("the other queues were looked at")
-        .sees(|| scraped(&autoscaler, backlog), |backlog| *backlog == Some(0.0));
+    let autoscaler = autoscaler(site, &[]);
     let (status, told) = get(autoscaler.health(), "/readyz");
     assert!(
         status == 503 && told.contains("\"without_queue\":[\"ocr\"]"),

@@ -9,6 +9,8 @@ mod lines;
 mod operation;
 mod request;
 mod response;
+#[cfg(test)]
+mod testing;
 
 pub use archive::ArchiveRow;
 pub use lines::{Bounds, VisionLine, VisionPage, VisionWord};

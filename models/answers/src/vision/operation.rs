@@ -97,13 +97,7 @@ pub fn operation_responses(file: Value) -> Result<Vec<PageResponse>, String> {
 mod tests {
     use super::*;
     use crate::golden::shared;
-
-    fn weekly() -> Feature {
-        Feature {
-            model: "builtin/weekly".to_owned(),
-            languages: Vec::new(),
-        }
-    }
+    use crate::vision::testing::weekly;
 
     /// Rows: 84.
     #[test]

@@ -65,13 +65,7 @@ impl Feature {
 mod tests {
     use super::*;
     use crate::golden::shared;
-
-    fn weekly() -> Feature {
-        Feature {
-            model: "builtin/weekly".to_owned(),
-            languages: Vec::new(),
-        }
-    }
+    use crate::vision::testing::weekly;
 
     /// Rows: 84.
     #[test]
