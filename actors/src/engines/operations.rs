@@ -70,7 +70,7 @@ impl JobService for VisionOperations {
             match self.begin(images, &output).await {
                 Ok(name) => names.push(name),
                 Err(error) if names.is_empty() => return Err(error),
-                // What was taken is paid for. The pages of this operation are asked for again alone, as those that fail are.
+                // Responses that were taken are paid for. The pages of this operation are asked for again alone, as those that fail are.
                 Err(error) => warn!(%error, output, "an operation could not be begun beside others"),
             }
         }

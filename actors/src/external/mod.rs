@@ -313,7 +313,7 @@ impl ExternalStages {
     ///
     /// [`StateError`] if they cannot be read.
     pub async fn take_messages(&self) -> Result<(), StateError> {
-        // What is heard before that is kept. Fails only when this is dropped, and then nobody waits.
+        // Messages that are heard before that are kept. Fails only when this is dropped, and then nobody waits.
         let _ = self.is_known.subscribe().wait_for(|is_known| *is_known).await;
         let services = &self.site.services;
         let mut last = 0;

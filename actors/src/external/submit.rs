@@ -193,7 +193,7 @@ impl ExternalStages {
             Ok(request) => request,
             Err(failure) => return Ok(Submitted::Failed(failure)),
         };
-        // What may have been sent before may be paid for already, and goes on.
+        // A submit that may have been sent before may be paid for already, and goes on.
         let is_first = self.site.services.intend_submit(fence, (self.site.now)()).await?;
         if let Some(pages) = pages.as_ref().filter(|_| !(is_first && job.config.force)) {
             match pages.are_answered(self.site.artifacts.as_ref()).await {

@@ -216,12 +216,11 @@ fn with_confidences<'a>(parts: &[&str], whole: impl Iterator<Item = &'a Syllable
     let letters = |text: &str| text.chars().filter(|c| !c.is_whitespace()).count();
     let mut confidences =
         whole.flat_map(|syllable| std::iter::repeat_n(syllable.confidence, letters(&syllable.text)));
-    let with_confidence = |mut syllable: Syllable| {
+    let mut with_confidence = |mut syllable: Syllable| {
         let own = confidences.by_ref().take(letters(&syllable.text)).flatten();
         syllable.confidence = own.reduce(f32::min);
         syllable
     };
-    let mut with_confidence = with_confidence;
     let parts = parts.iter();
     parts
         .map(|part| syllables(part).into_iter().map(&mut with_confidence).collect())

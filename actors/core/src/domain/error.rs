@@ -21,7 +21,7 @@ pub enum ErrorCategory {
     Network,
     /// A service of others that reads pages is away, overloaded, or asks to be left alone.
     Service,
-    /// What the stage begins from is not made yet.
+    /// The input of the stage is not made yet.
     Pending,
     /// A passing condition such as a lock held by a neighbour.
     Transient,

@@ -272,7 +272,7 @@ pub fn of_task(task: &Task, job: &Job, cluster: &ClusterFacts, message: Option<&
         return Reason::BackingOff {
             stage: stage.clone(),
             until,
-            // That of an earlier try says nothing of why this one waits.
+            // An error of an earlier try is not why this one waits.
             error: error.filter(|_| task.status == TaskStatus::Failed || task.outages > 0),
             queue: message.map(|message| message.queue.clone()),
         };

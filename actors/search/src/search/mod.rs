@@ -175,7 +175,7 @@ pub fn search(
                 part: page.part,
                 at,
             };
-            // Of a page that was found by its meaning alone, the words that it happens to have say nothing.
+            // The words that a page happens to have say nothing where it was found by its meaning alone.
             let marked = if has_words.contains(&page) {
                 patterns.as_slice()
             } else {

@@ -1,11 +1,14 @@
 //! Jobs whose readings a new job combines.
 
+use std::collections::HashSet;
+
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use parkhang_actors::stage::READINGS;
 use parkhang_algorithms::Combination;
 use parkhang_core::domain::{Job, JobConfig, JobKey, Pipeline, VolumeId};
 use parkhang_state::StateStore;
+use parkhang_store::artifact::{ArtifactRow, LineImageRow, OcrResultRow};
 
 use crate::admin::jobs::find;
 use crate::admin::{Admin, Refusal};
@@ -86,7 +89,7 @@ fn finds_lines(admin: &Admin, pipeline: &Pipeline) -> bool {
         .iter()
         .filter_map(|stage| admin.stages.get(stage));
     let mut tables = rows.flat_map(|row| row.writes);
-    tables.any(|table| table.name == "ocr_results") && reads(admin, pipeline, "line_images")
+    tables.any(|table| table.name == OcrResultRow::TABLE) && reads(admin, pipeline, LineImageRow::TABLE)
 }
 
 fn reads(admin: &Admin, pipeline: &Pipeline, table: &str) -> bool {
@@ -105,7 +108,7 @@ pub async fn volumes(admin: &Admin, jobs: &[Job]) -> Result<Vec<VolumeId>, Refus
         let tasks = admin.store.tasks(job.id).await?;
         volumes.extend(tasks.into_iter().map(|task| task.volume));
     }
-    let mut seen = std::collections::HashSet::new();
+    let mut seen = HashSet::new();
     volumes.retain(|volume| seen.insert(volume.clone()));
     Ok(volumes)
 }
