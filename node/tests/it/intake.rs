@@ -67,7 +67,8 @@ fn messages_of_the_archive_are_worked_on_over_sqs() {
             "max_receives": 3,
             "drift": [],
             "changed": []
-        }]
+        }],
+        "missing": []
     });
     assert_eq!(queues.json(&["queue", "create"]), settings);
     assert_eq!(queues.json(&["queue", "list"]), settings);
