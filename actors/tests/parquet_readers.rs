@@ -135,6 +135,8 @@ fn ocr_result_row(i: i32) -> OcrResultRow {
         segments: (0..i % 4).map(segment).collect(),
         outline: (i % 7 == 0).then(|| vec![[0, i], [9, i], [9, i + 4]]),
         alignment: (i % 5 == 0).then_some(0.5),
+        perplexity: (i % 3 == 0).then_some(4.5),
+        sources: (i % 6 == 0).then(|| (0..i % 4).collect()),
     }
 }
 

@@ -120,10 +120,30 @@ def test_a_job_is_watched_to_its_end(visitor, site):
     expect(cause).to_contain_text("line_detection")
     expect(cause.get_by_role("link", name=TORN)).to_be_visible()
     expect(rows(page, "Runs")).to_have_count(4)
-    figures = page.locator("figure")
+    figures = page.locator("figure:has(.histogram)")
     expect(figures).to_have_count(4)
     expect(figures.nth(2)).to_contain_text("ocr 1 run")
     expect(figures.nth(2).get_by_role("img")).to_have_attribute("aria-label", re.compile(r"^ocr: .*1 within"))
+
+
+def test_what_was_read_worst_is_found(visitor, site):
+    site.finish()
+    someone = visitor()
+    someone.sign_in()
+    page = someone.open(f"/jobs/{JOB}", JOB)
+    plot = page.locator("figure", has_text="Volumes by perplexity and confidence").get_by_role("img")
+    expect(plot).to_have_attribute(
+        "aria-label", re.compile(r"^1 volume: perplexity \d+\.\d to \d+\.\d, confidence 9\d % to \d+ %$")
+    )
+    [worst] = rows(page, "Quality").all()
+    expect(worst).to_contain_text(SAMPLE)
+    page.get_by_label("worst by").select_option("confidence")
+    [worst] = rows(page, "Quality").all()
+    link = worst.locator("td").last.get_by_role("link").first
+    number = link.inner_text()
+    expect(link).to_have_attribute("title", re.compile(r"^perplexity \d+\.\d, confidence \d"))
+    link.click()
+    expect(page.locator("h1")).to_have_text(f"{SAMPLE}, page {number} of {PAGES}")
 
 
 def test_a_volume_shows_its_tries(visitor, site):

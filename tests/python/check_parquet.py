@@ -84,6 +84,8 @@ TABLES = {
         ("segments", pyarrow.list_(SEGMENT)),
         ("outline", POLYGON),
         ("alignment", FLOAT),
+        ("perplexity", FLOAT),
+        ("sources", pyarrow.list_(INT)),
     ],
     "page_text": [
         ("image_name", STRING),

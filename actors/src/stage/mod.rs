@@ -43,6 +43,7 @@ mod page_text;
 mod paged;
 mod pipelines;
 mod publish;
+mod quality;
 mod read_volume;
 mod reduce;
 mod registry;

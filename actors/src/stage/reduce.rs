@@ -8,17 +8,21 @@ use async_trait::async_trait;
 use parkhang_answers::align::POOR;
 use serde_json::{Map, json};
 
+use super::quality::{PageQuality, ReadText, TextQuality, text_quality};
 use super::table::{StageDefinition, StageModels};
 use super::whole::{TEXTS, run_whole};
 use super::{StageContext, StageInfo, StageLogic};
-use parkhang_core::domain::{Hardware, StageError, StageName, StageReport, StageVerdict, VolumeResults};
+use crate::runner::{CpuPool, PoolError};
+use parkhang_core::domain::{
+    ErrorCategory, Hardware, StageError, StageName, StageReport, StageVerdict, TextEncoding, VolumeResults,
+};
 use parkhang_core::policy::forecast::MadeWith;
 use parkhang_core::policy::percentile::percentile;
 use parkhang_store::artifact::{
     ArtifactError, LineDetectionRow, OcrResultRow, PageTextRow, VolumeLayout, WordRow, failed_pages,
     read_table, read_texts,
 };
-use parkhang_store::storage::ArtifactStore;
+use parkhang_store::storage::{ArtifactStore, StorageError};
 
 pub(super) const STAGE: StageDefinition = StageDefinition {
     name: "reduce",
@@ -30,6 +34,7 @@ pub(super) const STAGE: StageDefinition = StageDefinition {
     build: |services| {
         Ok(Arc::new(Reduce {
             store: services.artifacts.clone(),
+            cpu: services.cpu.clone(),
             stages: services.stages.names(),
         }))
     },
@@ -39,6 +44,7 @@ pub(super) const STAGE: StageDefinition = StageDefinition {
 #[derive(Debug)]
 pub(crate) struct Reduce {
     pub store: Arc<dyn ArtifactStore>,
+    pub cpu: CpuPool,
     /// Stages whose failed pages are counted, where a volume went through them.
     pub stages: Vec<StageName>,
 }
@@ -67,6 +73,7 @@ impl StageLogic for Reduce {
                 results,
                 broken,
                 poorly_aligned,
+                worst_pages,
             } = reduced.map_err(|error| StageError::new(self.name().as_str(), error.category(), &error))?;
             Ok(StageReport {
                 metrics: json!({
@@ -74,6 +81,7 @@ impl StageLogic for Reduce {
                     "characters": results.total_characters,
                     "broken_pages": broken,
                     "poorly_aligned_pages": poorly_aligned,
+                    "worst_pages": worst_pages,
                     "made_with": MadeWith::default(),
                 }),
                 fingerprint: None,
@@ -91,19 +99,49 @@ struct Reduced {
     broken: Option<Vec<i32>>,
     /// Pages on which the places of a service's text are not to be relied on; `None` where no text was divided among lines.
     poorly_aligned: Option<Vec<i32>>,
+    /// Pages whose text is the most surprising.
+    worst_pages: Vec<PageQuality>,
+}
+
+/// Reason for which a volume was not summed up.
+#[derive(Debug, thiserror::Error)]
+enum ReduceError {
+    #[error(transparent)]
+    Artifact(#[from] ArtifactError),
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+}
+
+impl ReduceError {
+    fn category(&self) -> ErrorCategory {
+        match self {
+            Self::Artifact(error) => error.category(),
+            Self::Storage(error) => error.category(),
+            Self::Pool(_) => ErrorCategory::Runtime,
+        }
+    }
 }
 
 impl Reduce {
-    async fn reduce(&self, layout: &VolumeLayout) -> Result<Reduced, ArtifactError> {
+    async fn reduce(&self, layout: &VolumeLayout) -> Result<Reduced, ReduceError> {
         let store = self.store.as_ref();
         if store.head(&layout.words()).await?.is_some() {
             let pages = read_table::<PageTextRow>(store, &layout.page_text()).await?.rows;
             let words = read_table::<WordRow>(store, &layout.words()).await?.rows;
             let errors = failed_pages(store, layout, &self.stages).await?;
+            let broken = broken(&pages, &words);
+            let results = results_of_words(&pages, &words, errors.len());
+            let quality = self.cpu.run(move |_| quality_of_words(&words)).await?;
             return Ok(Reduced {
-                results: results_of_words(&pages, &words, errors.len()),
-                broken: Some(broken(&pages, &words)),
+                results: VolumeResults {
+                    perplexity: quality.perplexity,
+                    ..results
+                },
+                broken: Some(broken),
                 poorly_aligned: None,
+                worst_pages: quality.worst_pages,
             });
         }
         let pages = read_table::<LineDetectionRow>(store, &layout.line_detection())
@@ -111,12 +149,51 @@ impl Reduce {
             .rows;
         let lines = read_texts(store, layout).await?.rows;
         let errors = failed_pages(store, layout, &self.stages).await?;
+        let results = results(&pages, &lines, errors.len());
+        let poorly_aligned = poorly_aligned(&lines);
+        let quality = self.cpu.run(move |_| quality_of_lines(&lines)).await?;
         Ok(Reduced {
-            results: results(&pages, &lines, errors.len()),
+            results: VolumeResults {
+                perplexity: quality.perplexity,
+                ..results
+            },
             broken: None,
-            poorly_aligned: poorly_aligned(&lines),
+            poorly_aligned,
+            worst_pages: quality.worst_pages,
         })
     }
+}
+
+fn quality_of_lines(lines: &[OcrResultRow]) -> TextQuality {
+    text_quality(lines.iter().map(|line| ReadText {
+        page_index: line.page_index,
+        text: &line.text,
+        encoding: line.encoding,
+        confidence: line.confidence,
+    }))
+}
+
+/// Quality of the lines that words make up. A line is as sure as the words of it that were read.
+fn quality_of_words(words: &[WordRow]) -> TextQuality {
+    let lines: Vec<(i32, String, Option<f32>)> = words
+        .chunk_by(is_same_line)
+        .map(|line| {
+            let texts: Vec<&str> = line.iter().map(|word| word.text.as_str()).collect();
+            let sure: Vec<f32> = line.iter().filter_map(|word| word.confidence).collect();
+            let confidence = (!sure.is_empty()).then(|| sure.iter().sum::<f32>() / sure.len() as f32);
+            (line[0].page_index, texts.join(" "), confidence)
+        })
+        .collect();
+    text_quality(lines.iter().map(|(page_index, text, confidence)| ReadText {
+        page_index: *page_index,
+        text,
+        encoding: TextEncoding::Unicode,
+        confidence: *confidence,
+    }))
+}
+
+fn is_same_line(one: &WordRow, next: &WordRow) -> bool {
+    (one.page, one.line) == (next.page, next.line)
 }
 
 /// Numbers of the pages whose text, divided among lines, fits these poorly as a whole.
@@ -147,7 +224,7 @@ fn broken(pages: &[PageTextRow], words: &[WordRow]) -> Vec<i32> {
 
 /// Sums up a volume of words. Words that the file of a page holds have no confidence, and do not count for it.
 fn results_of_words(pages: &[PageTextRow], words: &[WordRow], errors: usize) -> VolumeResults {
-    let lines = words.chunk_by(|one, next| (one.page, one.line) == (next.page, next.line));
+    let lines = words.chunk_by(is_same_line);
     VolumeResults {
         total_images: count(pages.len()),
         total_lines: count(lines.count()),
@@ -189,7 +266,6 @@ fn count(count: usize) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use parkhang_core::domain::TextEncoding;
     use parkhang_store::artifact::{TextVerdict, WordSource};
 
     #[test]
@@ -248,6 +324,8 @@ mod tests {
             segments: Vec::new(),
             outline: None,
             alignment,
+            perplexity: None,
+            sources: None,
         };
         assert_eq!(poorly_aligned(&[line(0, "a", None)]), None);
         let lines = [

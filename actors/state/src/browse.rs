@@ -5,7 +5,7 @@ use chrono::{DateTime, Utc};
 use serde_json::Value;
 
 use parkhang_core::domain::{
-    ErrorCategory, JobStatus, Pipeline, Position, StageName, Task, TaskId, TaskStatus, VolumeId,
+    ErrorCategory, JobStatus, Pipeline, Position, StageName, Task, TaskId, TaskStatus, VolumeId, VolumeResults,
 };
 use parkhang_core::policy::transition::Phase;
 
@@ -143,6 +143,35 @@ pub struct SlowVolume {
     pub volume: String,
     pub seconds: f64,
     pub pages: u64,
+}
+
+/// Finished volume of a job, with what says how well it was read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct VolumeQuality {
+    pub volume: VolumeId,
+    pub results: VolumeResults,
+    /// Its worst pages, as the stage has named them that summed it up; null where none has.
+    pub worst_pages: Value,
+}
+
+/// Index by which volumes are ranked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum QualityIndex {
+    /// The most surprising text first.
+    #[default]
+    Perplexity,
+    /// The least sure recogniser first.
+    Confidence,
+}
+
+/// Number of a job's finished volumes in a class of both indexes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct QualityClass {
+    /// Confidence from which the class reaches 0.05 up; `None` for volumes without one.
+    pub confidence: Option<f64>,
+    /// Perplexity from which the class reaches to the square root of 2 times as much; `None` for volumes without one.
+    pub perplexity: Option<f64>,
+    pub volumes: u64,
 }
 
 /// Finished volume with pages that could not be read.

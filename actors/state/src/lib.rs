@@ -35,8 +35,8 @@ mod volumes;
 
 pub use backlog::{Leases, Ready};
 pub use browse::{
-    AtStage, AuditEntry, ErrorGroup, FailedPages, ListedPhase, Pace, RecentRuns, ServiceWork, SlowVolume,
-    TaskPage, TaskQuery, VolumeWithFailedPages,
+    AtStage, AuditEntry, ErrorGroup, FailedPages, ListedPhase, Pace, QualityClass, QualityIndex, RecentRuns,
+    ServiceWork, SlowVolume, TaskPage, TaskQuery, VolumeQuality, VolumeWithFailedPages,
 };
 pub use change::{Change, Expected, Outcome, apply};
 pub use embedded::{EmbeddedError, EmbeddedPostgres, data_folder};

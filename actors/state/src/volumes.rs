@@ -44,7 +44,7 @@ pub struct ListRecord {
 }
 
 /// Selection of volumes. A field that is `None` admits all.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct VolumeQuery {
     /// Beginning of the collection's name.
     pub collection: Option<String>,
@@ -52,6 +52,10 @@ pub struct VolumeQuery {
     pub text: Option<String>,
     /// Time since which the list's version must have been imported.
     pub imported_since: Option<DateTime<Utc>>,
+    /// Perplexity that the last text of the volume must exceed, whichever job has read it.
+    pub perplexity_above: Option<f32>,
+    /// Mean confidence below which it must have been read, whichever job has read it last.
+    pub confidence_below: Option<f32>,
     /// Volume before the first one of the page, which is not listed itself.
     pub after: Option<VolumeId>,
     /// Largest number of volumes of a page.

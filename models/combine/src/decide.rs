@@ -7,8 +7,9 @@ use crate::skeleton::{Place, Skeleton, SkeletonLine};
 use crate::syllables::Syllable;
 use crate::trust::Trust;
 
-/// Weight of the plausibility of a line against the mean log-probability of its syllables.
-const PLAUSIBILITY: f32 = 0.5;
+/// Weight of the plausibility of a line against the mean log-probability of its syllables. Enough to tell a reading that is sure of nonsense, as
+/// one without a language model may be; more only prefers what is usual. See docs/combining.md.
+const PLAUSIBILITY: f32 = 0.1;
 
 /// Syllable of a combined line.
 #[derive(Debug, Clone, PartialEq)]
@@ -113,35 +114,43 @@ fn probability(vote: Option<&Syllable>, trust: &Trust) -> f32 {
 struct Candidate<'a> {
     /// `None` for an omission.
     letters: Option<&'a str>,
+    /// Sum of the weights of those who say it.
+    votes: f32,
     /// Negative logarithm of the probability that all who say it are wrong, if each were by chance.
     score: f32,
 }
 
-/// The syllable that the readings say together, unless it is to be left out.
+/// The syllable that most readings have, unless most have none; of those with as many votes that of the preferred reading. How sure a reading is
+/// of the single syllable does not count: where readings differ that says next to nothing of who is right (docs/combining.md).
 fn vote<'a>(slot: &Slot, network: &Network, trust: &impl Fn(usize) -> &'a Trust) -> Option<Piece> {
     let voters = || {
         let votes = slot.votes.iter().enumerate();
         votes.filter(|(reading, _)| network.present[*reading])
     };
-    let weight = |reading: usize, vote: Option<&Syllable>| -(1.0 - probability(vote, trust(reading))).ln();
+    let sureness = |reading: usize, vote: Option<&Syllable>| -(1.0 - probability(vote, trust(reading))).ln();
     let mut candidates: Vec<Candidate<'_>> = Vec::new();
     for (reading, vote) in voters() {
-        let (letters, score) = (
-            vote.as_ref().map(Syllable::letters),
-            weight(reading, vote.as_ref()),
-        );
+        let letters = vote.as_ref().map(Syllable::letters);
+        let (votes, score) = (trust(reading).weight, sureness(reading, vote.as_ref()));
         match candidates
             .iter_mut()
             .find(|candidate| candidate.letters == letters)
         {
-            Some(candidate) => candidate.score += score,
-            None => candidates.push(Candidate { letters, score }),
+            Some(candidate) => {
+                candidate.votes += votes;
+                candidate.score += score;
+            }
+            None => candidates.push(Candidate {
+                letters,
+                votes,
+                score,
+            }),
         }
     }
     // The first of equal ones, which is that of the preferred reading.
     let winner = candidates
         .iter()
-        .reduce(|best, next| match next.score > best.score {
+        .reduce(|best, next| match next.votes > best.votes {
             true => next,
             false => best,
         })?;
@@ -153,10 +162,10 @@ fn vote<'a>(slot: &Slot, network: &Network, trust: &impl Fn(usize) -> &'a Trust)
     let mut signs: Vec<(&str, f32)> = Vec::new();
     for (reading, vote) in voters().filter(|(reading, _)| readings.contains(reading)) {
         let own = vote.as_ref().map_or("", Syllable::signs);
-        let score = weight(reading, vote.as_ref());
+        let votes = trust(reading).weight;
         match signs.iter_mut().find(|(signs, _)| *signs == own) {
-            Some((_, sum)) => *sum += score,
-            None => signs.push((own, score)),
+            Some((_, sum)) => *sum += votes,
+            None => signs.push((own, votes)),
         }
     }
     let (signs, _) = signs
@@ -231,13 +240,30 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_sure_outvotes_two_that_are_not() {
+    fn one_that_is_known_to_be_better_outvotes_two() {
         let readings = [
             reading("བདེ་བར་", &[0.4, 0.9]),
             reading("བདི་བར་", &[0.99, 0.9]),
             reading("བདེ་བར་", &[0.3, 0.9]),
         ];
-        assert_eq!(text(&readings, Combination::Vote), "བདི་བར་");
+        assert_eq!(text(&readings, Combination::Vote), "བདེ་བར་");
+        let weights = [1.0, 2.5, 1.0].map(|weight| Trust {
+            weight,
+            ..Trust::default()
+        });
+        let combined = combine(&Skeleton::new(&readings), &weights, Combination::Vote);
+        assert_eq!(combined[0].text(), "བདི་བར་");
+    }
+
+    #[test]
+    fn of_as_many_votes_those_of_the_preferred_reading_count() {
+        let readings = [
+            reading("བདེ་", &[0.4]),
+            reading("བདི་", &[0.99]),
+            reading("བདུ་", &[0.9]),
+        ];
+        assert_eq!(text(&readings, Combination::Vote), "བདེ་");
+        assert_eq!(text(&readings[1..], Combination::Vote), "བདི་");
     }
 
     #[test]
@@ -247,7 +273,7 @@ mod tests {
             reading("བདེ་གཤེགས་པ་", &[0.9, 0.9, 0.9]),
             reading("བདེ་གཤེགས་པ།", &[0.9, 0.9, 0.95]),
         ];
-        assert_eq!(text(&readings, Combination::Vote), "བདེ་གཤེགས་པ།");
+        assert_eq!(text(&readings, Combination::Vote), "བདེ་གཤེགས་པ་");
         let combined = combine(&Skeleton::new(&readings), &[], Combination::Vote);
         let places: Vec<Option<usize>> = combined[0].pieces.iter().map(|piece| piece.at).collect();
         assert_eq!(places, [Some(0), Some(2), None], "the first reading has the line");

@@ -5,6 +5,8 @@ use crate::reading::Reading;
 use crate::skeleton::Skeleton;
 use crate::trust::{Trust, curve};
 
+/// Weight that any reading has.
+const MIN_WEIGHT: f32 = 0.1;
 /// Knots of a curve at most.
 const KNOTS: usize = 12;
 
@@ -82,9 +84,13 @@ impl Record {
         if self.syllables == [0, 0] {
             return Trust::default();
         }
+        let right = share(self.syllables);
         Trust {
+            // The logarithm of the odds that it is right, by which independent voters are to be weighed (Nitzan and Paroush, "Optimal decision
+            // rules in uncertain dichotomous choice situations", 1982); one that is mostly wrong is not taken for its opposite.
+            weight: (right / (1.0 - right)).ln().max(MIN_WEIGHT),
             curve: curve(self.outcomes, KNOTS),
-            unsaid: share(self.syllables),
+            unsaid: right,
             omission: share(self.omissions),
         }
     }

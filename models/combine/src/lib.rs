@@ -4,10 +4,10 @@
 //! at all. So the work has three parts, each a pure function. [`Skeleton`] finds the lines of the page and gives each of
 //! them what every reading has there, by place where there are places and by the letters where there are none. [`Network`] aligns the
 //! readings of one line syllable by syllable. [`combine`] decides, for a line or for each of its syllables, whom to
-//! believe, by the probabilities that [`Trust`] makes of confidences; these are learnt from a truth where there is one.
+//! believe, by the weights and probabilities of [`Trust`]; these are learnt from a truth where there is one.
 //!
 //! After J. G. Fiscus, "A post-processing system to yield reduced word error rates: Recognizer Output Voting Error Reduction (ROVER)",
-//! 1997. Other than there, the votes of independent readings are combined as the odds that all who say the same are wrong.
+//! 1997.
 
 mod decide;
 mod learn;

@@ -8,6 +8,8 @@ const RANGE: (f32, f32) = (0.02, 0.995);
 /// Trust in a reading: how probably a syllable is right that it gives with a confidence, and one that it leaves out.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Trust {
+    /// Weight of its votes.
+    pub weight: f32,
     /// Probability of being right at some confidences, which rise with them. Between two of them it is interpolated, beyond the
     /// first and the last it stays. Without any a confidence is taken for the probability.
     pub curve: Vec<Knot>,
@@ -28,6 +30,7 @@ impl Default for Trust {
     /// Trust in a reading of which nothing is known.
     fn default() -> Self {
         Self {
+            weight: 1.0,
             curve: Vec::new(),
             unsaid: 0.7,
             omission: 0.8,

@@ -9,7 +9,7 @@ const MAX_ORDER: usize = 8;
 /// Step in which natural logarithms are stored.
 const STEP: f32 = 1.0 / 16.0;
 /// Log-probability of a unit that the corpus does not have: the least that can be stored.
-const UNSEEN: f32 = -255.0 * STEP;
+pub(super) const UNSEEN: f32 = -255.0 * STEP;
 const ABSENT: u32 = u32::MAX;
 
 /// The n-grams of one length, ordered by what they begin with and then by unit.

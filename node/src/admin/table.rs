@@ -66,6 +66,7 @@ pub fn table() -> &'static Table {
             .with::<jobs::List>()
             .with::<jobs::Status>()
             .with::<jobs::Stats>()
+            .with::<jobs::Quality>()
             .with::<jobs::Plan>()
             .with::<jobs::Errors>()
             .with::<jobs::Pause>()

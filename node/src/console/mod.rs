@@ -32,7 +32,7 @@ macro_rules! asset {
     };
 }
 
-const ASSETS: [Asset; 20] = [
+const ASSETS: [Asset; 21] = [
     asset!("/", "index.html", "text/html; charset=utf-8"),
     asset!("/assets/console.css", "console.css", "text/css; charset=utf-8"),
     asset!("/assets/main.js", "main.js", SCRIPT),
@@ -51,6 +51,7 @@ const ASSETS: [Asset; 20] = [
     asset!("/assets/zoom.js", "zoom.js", SCRIPT),
     asset!("/assets/search.js", "search.js", SCRIPT),
     asset!("/assets/histogram.js", "histogram.js", SCRIPT),
+    asset!("/assets/quality.js", "quality.js", SCRIPT),
     asset!("/assets/tibetan.woff2", "tibetan.woff2", "font/woff2"),
     asset!("/assets/OFL.txt", "OFL.txt", "text/plain; charset=utf-8"),
 ];

@@ -17,10 +17,13 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use parkhang_actors::stage::{OCR, Pipelines};
+use parkhang_models::recognition::ewts::to_unicode_exact;
+use parkhang_models::recognition::perplexity::TextScore;
+use parkhang_models::weights::shipped::text_scorer;
 use parkhang_store::pages::{FoundVolume, discover_volumes};
 
 use crate::config::job_defaults;
-use crate::export::document::{PageDocument, VolumeDocument};
+use crate::export::document::{LineDocument, PageDocument, VolumeDocument};
 use crate::export::{Results, load_volume};
 use crate::networks::ModelChoice;
 use crate::ocr::{Input, Session, SessionOptions};
@@ -167,7 +170,25 @@ fn score_page(truth: &TruePage, read: Option<&PageDocument>) -> PageScore {
             .map(|expected| match_lines(expected, &outlines)),
         lines_expected: truth.text.as_deref().map(|text| text.trim().lines().count()),
         lines_read: outlines.len(),
+        confidence: read.and_then(mean_confidence),
+        perplexity: read.and_then(perplexity),
     }
+}
+
+fn mean_confidence(page: &PageDocument) -> Option<f64> {
+    let lines = page.lines.iter().filter_map(|line| line.confidence);
+    let confidences: Vec<f64> = lines.map(f64::from).collect();
+    (!confidences.is_empty()).then(|| confidences.iter().sum::<f64>() / confidences.len() as f64)
+}
+
+fn perplexity(page: &PageDocument) -> Option<f32> {
+    let scorer = text_scorer().ok()?;
+    let score = |line: &LineDocument| match line.encoding.as_str() {
+        "wylie" => scorer.score(&to_unicode_exact(&line.text)),
+        _ => scorer.score(&line.text),
+    };
+    let score: TextScore = page.lines.iter().map(score).sum();
+    score.perplexity()
 }
 
 #[cfg(test)]

@@ -21,6 +21,10 @@ pub struct PageScore {
     pub lines: Option<LineCount>,
     pub lines_expected: Option<usize>,
     pub lines_read: usize,
+    /// Mean confidence of the lines, from 0 to 1.
+    pub confidence: Option<f64>,
+    /// Perplexity of the text that was read; absent if little of it is Tibetan.
+    pub perplexity: Option<f32>,
 }
 
 /// Scores of several pages together.

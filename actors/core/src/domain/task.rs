@@ -198,6 +198,9 @@ pub struct VolumeResults {
     pub confidence_p10: Option<f32>,
     pub confidence_p50: Option<f32>,
     pub confidence_p90: Option<f32>,
+    /// Perplexity of the text, at least 1; absent if nobody knows the language.
+    #[serde(default)]
+    pub perplexity: Option<f32>,
 }
 
 /// Number of tasks of unfinished jobs at one position with one status.

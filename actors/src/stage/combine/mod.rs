@@ -63,7 +63,7 @@ impl PageStage for Combine {
     type Fetched = ();
     type Row = OcrResultRow;
 
-    const VERSION: u32 = 1;
+    const VERSION: u32 = 2;
 
     fn image_name(row: &OcrResultRow) -> &str {
         &row.image_name

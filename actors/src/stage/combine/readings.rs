@@ -8,6 +8,7 @@ use parkhang_models::line_detection::PageGeometry;
 use parkhang_models::recognition::ewts::to_unicode_exact;
 
 use crate::stage::page_stage::{PlannedPage, VolumeRun};
+use crate::stage::quality::score;
 use crate::stage::read_volume::{ReadLine, ReadPage, read_volume};
 use parkhang_core::domain::{ErrorCategory, JobKey, StageError, TextEncoding};
 use parkhang_store::artifact::{ArtifactLayout, Digest, ImageName, OcrResultRow, Segment, texts_key};
@@ -43,10 +44,11 @@ fn line_of(line: &ReadLine) -> Line {
         right,
         bottom,
     });
+    let perplexity = score(&line.row.text, line.row.encoding).perplexity();
     Line {
         syllables: syllables_of(&line.row),
         bounds,
-        plausibility: None,
+        plausibility: perplexity.map(|perplexity| -perplexity.ln()),
     }
 }
 

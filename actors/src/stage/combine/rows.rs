@@ -6,6 +6,7 @@ use uuid::Uuid;
 
 use super::readings::{PageReadings, has_syllables};
 use crate::stage::line_extraction::LINE_NAMESPACE;
+use crate::stage::quality::score;
 use crate::stage::read_volume::ReadLine;
 use parkhang_core::domain::{TextEncoding, VolumeId};
 use parkhang_store::artifact::{OcrResultRow, Segment};
@@ -29,14 +30,16 @@ impl Combiner<'_> {
     fn row(&self, line: &Combined, index: i32) -> OcrResultRow {
         let from = &self.page.lines[line.place.reading][line.place.line];
         let is_own = line.place.reading == 0;
+        let text = line.text();
         OcrResultRow {
+            perplexity: score(&text, TextEncoding::Unicode).perplexity(),
             image_name: self.page.image_name.clone(),
             line_index: index,
             line_guid: match is_own {
                 true => from.row.line_guid.clone(),
                 false => self.guid(line, from),
             },
-            text: line.text(),
+            text,
             encoding: TextEncoding::Unicode,
             page_index: self.page.page_index,
             confidence: Some(mean(&line.pieces)),
@@ -46,6 +49,7 @@ impl Combiner<'_> {
                 false => from.bounds.map(|bounds| self.outline(bounds)),
             },
             alignment: None,
+            sources: Some(line.pieces.iter().map(sources).collect()),
         }
     }
 
@@ -69,6 +73,11 @@ impl Combiner<'_> {
         });
         turned.to_vec()
     }
+}
+
+/// Inputs that have the letters of a piece, as bits. No job has more inputs than there are bits.
+fn sources(piece: &Piece) -> i32 {
+    piece.readings.iter().fold(0, |bits, reading| bits | 1 << reading)
 }
 
 /// Geometric mean of the confidences, as of a line that one recogniser reads.
@@ -134,6 +143,8 @@ mod tests {
             segments: vec![segment("ཀ་", 5, 10), segment("ཁ་", 15, 12), segment("ག", 27, 8)],
             outline: None,
             alignment: None,
+            perplexity: None,
+            sources: None,
         };
         let pieces = [
             piece("ཀ་", 0.9, Some(0)),

@@ -84,6 +84,7 @@ async fn results_come_with_the_success(store: Store) {
         confidence_p10: Some(0.5),
         confidence_p50: None,
         confidence_p90: Some(1.0),
+        perplexity: Some(6.5),
     };
     let detected = run_stage(&store, &job, &tasks[0], Event::Succeeded).await;
     let reading = applied(&store, lease(&detected, &job, "w")).await;

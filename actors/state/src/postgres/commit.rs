@@ -285,11 +285,11 @@ async fn write_results(
     sqlx::query(
         "insert into volume_results (
              task_id, total_images, total_lines, total_characters, processing_duration_ms, dewarping_applied_count,
-             nb_errors, confidence_mean, confidence_p10, confidence_p50, confidence_p90
+             nb_errors, confidence_mean, confidence_p10, confidence_p50, confidence_p90, perplexity
          )
          select * from unnest(
              $1::bigint[], $2::int[], $3::int[], $4::int[], $5::real[], $6::int[], $7::int[],
-             $8::real[], $9::real[], $10::real[], $11::real[]
+             $8::real[], $9::real[], $10::real[], $11::real[], $12::real[]
          )
          on conflict (task_id) do update
          set total_images = excluded.total_images, total_lines = excluded.total_lines,
@@ -297,7 +297,8 @@ async fn write_results(
              processing_duration_ms = excluded.processing_duration_ms,
              dewarping_applied_count = excluded.dewarping_applied_count, nb_errors = excluded.nb_errors,
              confidence_mean = excluded.confidence_mean, confidence_p10 = excluded.confidence_p10,
-             confidence_p50 = excluded.confidence_p50, confidence_p90 = excluded.confidence_p90",
+             confidence_p50 = excluded.confidence_p50, confidence_p90 = excluded.confidence_p90,
+             perplexity = excluded.perplexity",
     )
     .bind(results.keys().map(|task| task.0).collect::<Vec<_>>())
     .bind(rows.iter().map(|row| row.total_images).collect::<Vec<_>>())
@@ -310,6 +311,7 @@ async fn write_results(
     .bind(rows.iter().map(|row| row.confidence_p10).collect::<Vec<_>>())
     .bind(rows.iter().map(|row| row.confidence_p50).collect::<Vec<_>>())
     .bind(rows.iter().map(|row| row.confidence_p90).collect::<Vec<_>>())
+    .bind(rows.iter().map(|row| row.perplexity).collect::<Vec<_>>())
     .execute(connection)
     .await?;
     Ok(())

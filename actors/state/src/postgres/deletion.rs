@@ -116,6 +116,7 @@ impl PostgresStore {
             "delete from task_counts where job_id = $1 and not exists (select from jobs where id = $1)",
             "delete from run_counts where job_id = $1 and not exists (select from jobs where id = $1)",
             "delete from failed_page_counts where job_id = $1 and not exists (select from jobs where id = $1)",
+            "delete from quality_counts where job_id = $1 and not exists (select from jobs where id = $1)",
         ] {
             sqlx::query(statement)
                 .bind(job.id.0)

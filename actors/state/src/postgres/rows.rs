@@ -164,6 +164,7 @@ impl FromRow<'_, PgRow> for VolumeResultsRow {
             confidence_p10: row.try_get("confidence_p10")?,
             confidence_p50: row.try_get("confidence_p50")?,
             confidence_p90: row.try_get("confidence_p90")?,
+            perplexity: row.try_get("perplexity")?,
         }))
     }
 }

@@ -97,6 +97,34 @@ macro_rules! list_column {
 
 list_column!(String, i32, u32, f32);
 
+impl ColumnValue for Option<Vec<i32>> {
+    const NULLABLE: bool = true;
+
+    fn data_type() -> DataType {
+        Vec::<i32>::data_type()
+    }
+
+    fn to_array<'a>(values: impl Iterator<Item = &'a Self>) -> Result<ArrayRef, ArrowError> {
+        let lists: Vec<&Self> = values.collect();
+        let numbers = i32::to_array(lists.iter().flat_map(|list| list.iter().flatten()))?;
+        let lengths = lists.iter().map(|list| list.as_ref().map_or(0, Vec::len));
+        let present: Vec<bool> = lists.iter().map(|list| list.is_some()).collect();
+        Ok(Arc::new(list(lengths, numbers, Some(NullBuffer::from(present)))?))
+    }
+
+    fn from_array(column: &str, array: &dyn Array) -> Result<Vec<Self>, ColumnError> {
+        let lists: &ListArray = downcast(column, Self::data_type(), array)?;
+        let list = |row| {
+            let values = lists.value(row);
+            refuse_nulls(column, &values)?;
+            i32::from_array(column, &values)
+        };
+        (0..lists.len())
+            .map(|row| lists.is_valid(row).then(|| list(row)).transpose())
+            .collect()
+    }
+}
+
 impl ColumnValue for Contour {
     fn data_type() -> DataType {
         list_of(list_of(DataType::Int32))

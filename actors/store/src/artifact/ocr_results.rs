@@ -30,6 +30,12 @@ artifact_row! {
         /// Likeness of the text to our own reading of the line, 0 to 1, by which it was found to belong there; absent where the places
         /// are those of whoever read it.
         alignment: Option<f32>,
+        /// Number of stacks among which the next one would have to be guessed on average, at least 1, by the language model of the program;
+        /// absent for text that is not Tibetan.
+        perplexity: Option<f32>,
+        /// Of a text that was made of several: for each of its syllables the inputs that have its letters, bit 0 for the first input of the job;
+        /// absent where one reader has read the line.
+        sources: Option<Vec<i32>>,
     }
 }
 

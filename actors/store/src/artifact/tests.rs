@@ -89,7 +89,8 @@ prop_compose! {
     fn ocr_result_row()(
         text in ".{0,20}", line_index: i32, page_index: i32, confidence in prop::option::of(float()), unicode: bool,
         outline in prop::option::of(contour()), alignment in prop::option::of(float()),
-        segments in prop::collection::vec((".{0,5}", any::<i32>(), any::<i32>(), float()), 0..5),
+        perplexity in prop::option::of(float()),
+        sources in prop::option::of(prop::collection::vec(any::<i32>(), 0..4)), segments in prop::collection::vec((".{0,5}", any::<i32>(), any::<i32>(), float()), 0..5),
     ) -> OcrResultRow {
         let segment = |(text, x, width, confidence)| Segment { text, x, width, confidence };
         OcrResultRow {
@@ -97,7 +98,7 @@ prop_compose! {
             line_guid: String::new(),
             encoding: if unicode { TextEncoding::Unicode } else { TextEncoding::Wylie },
             segments: segments.into_iter().map(segment).collect(),
-            text, line_index, page_index, confidence, outline, alignment,
+            text, line_index, page_index, confidence, outline, alignment, perplexity, sources,
         }
     }
 }

@@ -139,6 +139,8 @@ pub struct Results {
     confidence_p10: Option<f32>,
     confidence_p50: Option<f32>,
     confidence_p90: Option<f32>,
+    /// Stacks among which the next one of the text would have to be guessed on average; absent for text that is not Tibetan.
+    pub perplexity: Option<f32>,
 }
 
 #[async_trait]
@@ -245,6 +247,7 @@ impl From<VolumeResults> for Results {
             confidence_p10: results.confidence_p10,
             confidence_p50: results.confidence_p50,
             confidence_p90: results.confidence_p90,
+            perplexity: results.perplexity,
         }
     }
 }
@@ -320,8 +323,11 @@ impl Answer for TaskDetails {
             let confidence = results
                 .confidence_mean
                 .map_or(String::new(), |mean| format!(", confidence {mean:.3}"));
+            let perplexity = results
+                .perplexity
+                .map_or(String::new(), |perplexity| format!(", perplexity {perplexity:.1}"));
             text.push_str(&format!(
-                "\n{}, {}, {}, {} failed{confidence}",
+                "\n{}, {}, {}, {} failed{confidence}{perplexity}",
                 pluralize(number(results.images), "page"),
                 pluralize(number(results.lines), "line"),
                 pluralize(number(results.characters), "character"),
@@ -418,6 +424,7 @@ mod tests {
                 confidence_p10: None,
                 confidence_p50: None,
                 confidence_p90: None,
+                perplexity: None,
             }),
             services: Vec::new(),
             at_work: Vec::new(),

@@ -26,6 +26,12 @@ pub struct List {
     /// Only volumes whose latest version was first imported after this: a time such as 2026-11-22T10:00:00Z, a day, or an age such as 7d.
     #[arg(long, value_name = "TIME")]
     imported_since: Option<Since>,
+    /// Only volumes whose text, as it was read last, has a perplexity above this.
+    #[arg(long, value_name = "N")]
+    perplexity_above: Option<f32>,
+    /// Only volumes that were read last with a mean confidence below this, from 0 to 1.
+    #[arg(long, value_name = "SHARE")]
+    confidence_below: Option<f32>,
     /// Continue where an earlier list stopped: `next` of its answer.
     #[arg(long, value_name = "VOLUME")]
     after: Option<VolumeId>,
@@ -55,6 +61,8 @@ impl Command for List {
             collection: self.collection,
             text: self.text,
             imported_since: self.imported_since.map(|since| since.before(Utc::now())),
+            perplexity_above: self.perplexity_above,
+            confidence_below: self.confidence_below,
             after: self.after,
             limit: Some(self.limit),
         };

@@ -172,10 +172,12 @@ impl Answer for VolumeDetails {
             "lines",
             "errors",
             "confidence",
+            "perplexity",
         ];
         let jobs = self.jobs.iter().map(|job| {
             let results = job.results.as_ref();
             let confidence = results.and_then(|results| results.confidence_mean);
+            let perplexity = results.and_then(|results| results.perplexity);
             [
                 job.job.clone(),
                 away(job.created_at, now),
@@ -185,6 +187,7 @@ impl Answer for VolumeDetails {
                 number(results.map(|results| results.lines)),
                 number(results.map(|results| results.errors)),
                 confidence.map_or(String::new(), |mean| format!("{mean:.3}")),
+                perplexity.map_or(String::new(), |perplexity| format!("{perplexity:.1}")),
             ]
         });
         text.push_str(&if self.jobs.is_empty() {

@@ -2,12 +2,13 @@ import { again } from "./again.js";
 import { get, may, part, post } from "./api.js";
 import { ago, alarm, badge, bar, count, duration, fill, h, percent, state, table, tile } from "./dom.js";
 import { histogram } from "./histogram.js";
+import { quality } from "./quality.js";
 import { search } from "./search.js";
 
 const STATES = ["", "waiting", "running", "retrying", "failed", "done"];
 
 export async function job(place, name) {
-  const head = h("div", {}), errors = h("div", {}), stats = h("div", {}), volumes = h("div", {});
+  const head = h("div", {}), errors = h("div", {}), stats = h("div", {}), read = quality(name), volumes = h("div", {});
   const list = { state: "", after: [] };
   const path = `/jobs/${part(name)}`;
 
@@ -43,7 +44,7 @@ export async function job(place, name) {
       return drawVolumes();
     },
   }, STATES.map((word) => h("option", { value: word }, word || "any")));
-  place.append(head, errors, stats,
+  place.append(head, errors, stats, read.place,
     h("h2", {}, "Volumes"), h("div", { class: "row" }, h("label", {}, "state ", chosen)), volumes,
     h("h2", {}, "Text"), search({ job: name }).place);
 
@@ -69,7 +70,7 @@ export async function job(place, name) {
       ["pages a second and slot", (stage) => (stage.pages > 0 ? stage.pages_per_slot_second.toFixed(2) : ""), "n"],
     ], stages, "No stage has run yet."),
     h("div", { class: "figures" }, stages.map((stage) => histogram(stage.stage, stage.durations))));
-    await drawVolumes();
+    await Promise.all([read.draw(), drawVolumes()]);
   };
   await draw();
   return { refresh: draw };

@@ -43,6 +43,7 @@ export async function task(place, job, volume) {
         ["pages", about.results.images], ["lines", about.results.lines], ["characters", about.results.characters],
         ["errors", about.results.errors], ["confidence, mean", percent(about.results.confidence_mean)],
         ["confidence, of the worst tenth at most", percent(about.results.confidence_p10)],
+        ["perplexity of the text", about.results.perplexity?.toFixed(1) ?? "not known"],
         ...models(about.runs),
       ].map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)])));
   };

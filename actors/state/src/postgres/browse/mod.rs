@@ -13,6 +13,7 @@ mod by_node;
 mod failures;
 mod forecast;
 mod paces;
+mod quality;
 mod services;
 mod tasks;
 mod volumes;

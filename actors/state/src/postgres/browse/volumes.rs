@@ -18,6 +18,12 @@ pub(super) const LIST: &str = "select v.bdrc_w_id, v.bdrc_i_id, v.etag, v.nb_ima
          and (v.bdrc_w_id collate \"C\", v.bdrc_i_id collate \"C\") > (coalesce($2, ''), coalesce($3, '')) \
          and ($4::text is null or strpos(lower(v.bdrc_w_id || '-' || v.bdrc_i_id), lower($4)) > 0) \
          and ($5::timestamptz is null or v.imported_at >= $5) \
+         and ($7::real is null or ( \
+             select r.perplexity from tasks t join volume_results r on r.task_id = t.id \
+             where t.volume_id = v.id and r.perplexity is not null order by t.id desc limit 1) > $7) \
+         and ($8::real is null or ( \
+             select r.confidence_mean from tasks t join volume_results r on r.task_id = t.id \
+             where t.volume_id = v.id and r.confidence_mean is not null order by t.id desc limit 1) < $8) \
      order by v.bdrc_w_id collate \"C\", v.bdrc_i_id collate \"C\" limit $6";
 
 /// Parts of a document, by the index `volumes_by_name`: `@` stands before their pages, and `A` behind `@`.
@@ -118,6 +124,8 @@ impl PostgresStore {
             .bind(&query.text)
             .bind(query.imported_since)
             .bind(query.limit.map(|limit| i64::from(limit) + 1))
+            .bind(query.perplexity_above)
+            .bind(query.confidence_below)
             .fetch_all(&self.pool)
             .await?;
         let mut volumes: Vec<VolumeRecord> = rows.into_iter().map(|row| row.0).collect();

@@ -13,6 +13,7 @@ async fn rows(store: &PostgresStore) -> Vec<i64> {
         "select count(*) from stage_runs",
         "select coalesce(sum(tasks), 0)::bigint from task_counts",
         "select coalesce(sum(runs), 0)::bigint from run_counts",
+        "select coalesce(sum(volumes), 0)::bigint from quality_counts",
     ] {
         counts.push(
             sqlx::query_scalar(statement)

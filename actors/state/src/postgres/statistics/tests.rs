@@ -11,7 +11,7 @@ use parkhang_core::policy::job_action::JobAction;
 use parkhang_core::policy::transition::Event;
 
 /// Rows in which a table's totals differ from what they are the totals of.
-const DIFFERENCES: [&str; 3] = [
+const DIFFERENCES: [&str; 4] = [
     "with held as (
          select job_id, current_stage, status, terminal, cause, sum(tasks)::bigint as tasks
          from task_counts group by 1, 2, 3, 4, 5 having sum(tasks) <> 0
@@ -37,6 +37,14 @@ const DIFFERENCES: [&str; 3] = [
      ), counted as (
          select t.job_id, count(*), sum(r.nb_errors)
          from volume_results r join tasks t on t.id = r.task_id where r.nb_errors > 0 group by 1
+     )
+     select count(*) from ((table held except table counted) union all (table counted except table held)) as d",
+    "with held as (
+         select job_id, confidence_bucket, perplexity_bucket, sum(volumes)::bigint as volumes
+         from quality_counts group by 1, 2, 3 having sum(volumes) <> 0
+     ), counted as (
+         select t.job_id, confidence_bucket(r.confidence_mean), perplexity_bucket(r.perplexity), count(*)
+         from volume_results r join tasks t on t.id = r.task_id group by 1, 2, 3
      )
      select count(*) from ((table held except table counted) union all (table counted except table held)) as d",
 ];
@@ -77,9 +85,13 @@ fn statements() -> impl Strategy<Value = String> {
              set status = excluded.status, done_at = excluded.done_at, metrics = excluded.metrics"
         )),
         1 => (chosen.clone(), 0..3).prop_map(|(tasks, errors)| format!(
-            "insert into volume_results
-             select id, 9, 9, 9, 1.0, 0, {errors} from {tasks} as t
-             on conflict (task_id) do update set nb_errors = excluded.nb_errors"
+            "insert into volume_results (
+                 task_id, total_images, total_lines, total_characters, processing_duration_ms, dewarping_applied_count,
+                 nb_errors, confidence_mean, perplexity
+             )
+             select id, 9, 9, 9, 1.0, 0, {errors}, 0.4 * {errors}, nullif(30 * {errors}, 30) from {tasks} as t
+             on conflict (task_id) do update
+             set nb_errors = excluded.nb_errors, confidence_mean = excluded.confidence_mean, perplexity = excluded.perplexity"
         )),
         // Under locks, as no run may be added to a task that is about to go.
         1 => chosen.prop_map(|tasks| format!(
@@ -89,7 +101,7 @@ fn statements() -> impl Strategy<Value = String> {
              delete from volume_results where task_id in {tasks};
              delete from tasks where id in {tasks}"
         )),
-        1 => Just("select fold_task_counts(0), fold_run_counts(0), fold_failed_page_counts(0)".to_owned()),
+        1 => Just("select fold_task_counts(0), fold_run_counts(0), fold_failed_page_counts(0), fold_quality_counts(0)".to_owned()),
     ]
 }
 
@@ -102,8 +114,8 @@ fn transactions() -> impl Strategy<Value = Vec<(Vec<String>, bool)>> {
     prop::collection::vec(transaction, 1..12)
 }
 
-async fn differences(store: &PostgresStore) -> [i64; 3] {
-    let mut found = [0; 3];
+async fn differences(store: &PostgresStore) -> [i64; 4] {
+    let mut found = [0; 4];
     for (found, statement) in found.iter_mut().zip(DIFFERENCES) {
         let differences: i64 = sqlx::query_scalar(statement)
             .fetch_one(&store.pool)
@@ -171,10 +183,10 @@ fn totals_are_what_is_counted_whoever_writes_and_how() {
             loop {
                 tokio::select! {
                     _ = &mut all => break,
-                    found = differences(&store) => prop_assert_eq!(found, [0; 3], "while others write"),
+                    found = differences(&store) => prop_assert_eq!(found, [0; 4], "while others write"),
                 }
             }
-            prop_assert_eq!(differences(&store).await, [0; 3]);
+            prop_assert_eq!(differences(&store).await, [0; 4]);
             Ok(())
         })?;
     });
@@ -185,7 +197,7 @@ fn totals_are_what_is_counted_whoever_writes_and_how() {
             .unwrap();
         differences(&store).await
     });
-    assert_eq!(found, [0; 3]);
+    assert_eq!(found, [0; 4]);
 }
 
 #[tokio::test]

@@ -32,7 +32,8 @@ pub struct ChoiceArgs {
     #[arg(long, value_name = "CAUSE", requires = "failures_of")]
     cause: Option<String>,
     /// Only volumes of which this holds, of those named or, where none are, of all that are known: collection=PREFIX, text=TEXT,
-    /// imported_since=TIME, or unread_by=NAME, a pipeline or a model that has not read their latest version. May be repeated.
+    /// imported_since=TIME, unread_by=NAME, a pipeline or a model that has not read their latest version, or, of how they were read
+    /// last, perplexity_above=N or confidence_below=SHARE. May be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     query: Vec<Filter>,
     /// Also volumes whose latest imported version was read by a job of such a configuration already, and a pipeline with a stage

@@ -8,13 +8,17 @@ use parkhang_state::VolumeQuery;
 use crate::admin::since::Since;
 
 /// One condition of `--query`, `KEY=VALUE`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Filter {
     Collection(String),
     Text(String),
     ImportedSince(Since),
     /// A pipeline, or a model, that has not read the latest version.
     UnreadBy(String),
+    /// Perplexity that the last text exceeds.
+    PerplexityAbove(f32),
+    /// Confidence below which the volume was read last.
+    ConfidenceBelow(f32),
 }
 
 impl FromStr for Filter {
@@ -32,15 +36,23 @@ impl FromStr for Filter {
             "text" => Ok(Self::Text(value.to_owned())),
             "imported_since" => value.parse().map(Self::ImportedSince),
             "unread_by" => Ok(Self::UnreadBy(value.to_owned())),
+            "perplexity_above" => number(value).map(Self::PerplexityAbove),
+            "confidence_below" => number(value).map(Self::ConfidenceBelow),
             key => Err(format!(
-                "there is no condition {key}; there are collection, text, imported_since and unread_by"
+                "there is no condition {key}; there are collection, text, imported_since, unread_by, perplexity_above and \
+                 confidence_below"
             )),
         }
     }
 }
 
+fn number(value: &str) -> Result<f32, String> {
+    let number = value.parse().ok().filter(|number: &f32| number.is_finite());
+    number.ok_or_else(|| format!("must be a number, not {value}"))
+}
+
 /// All conditions together. Of several of one kind the last one holds.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Filters {
     pub query: VolumeQuery,
     pub unread_by: Option<String>,
@@ -55,6 +67,8 @@ impl Filters {
                 Filter::Text(text) => all.query.text = Some(text),
                 Filter::ImportedSince(since) => all.query.imported_since = Some(since.before(now)),
                 Filter::UnreadBy(reader) => all.unread_by = Some(reader),
+                Filter::PerplexityAbove(bound) => all.query.perplexity_above = Some(bound),
+                Filter::ConfidenceBelow(bound) => all.query.confidence_below = Some(bound),
             }
         }
         all
@@ -74,12 +88,16 @@ mod tests {
             "collection = W22",
             "imported_since=1day",
             "unread_by=ocr",
+            "perplexity_above=12.5",
+            "confidence_below=.8",
         ];
         let filters = filters.map(|filter| filter.parse().unwrap()).to_vec();
         let expected = Filters {
             query: VolumeQuery {
                 collection: Some("W22".to_owned()),
                 imported_since: Some(now - chrono::TimeDelta::days(1)),
+                perplexity_above: Some(12.5),
+                confidence_below: Some(0.8),
                 ..VolumeQuery::default()
             },
             unread_by: Some("ocr".to_owned()),
@@ -89,6 +107,7 @@ mod tests {
             ("collection", "must be KEY=VALUE"),
             ("collection=", "must be KEY=VALUE"),
             ("imported_since=then", "must be a time"),
+            ("perplexity_above=NaN", "must be a number"),
             ("model=x", "there is no condition model"),
         ] {
             let refusal = text.parse::<Filter>().unwrap_err();

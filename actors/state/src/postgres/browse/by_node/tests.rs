@@ -5,6 +5,7 @@ use sqlx::raw_sql;
 use super::*;
 use crate::postgres::browse::failures::WITH_FAILED_PAGES;
 use crate::postgres::browse::paces::SLOWEST;
+use crate::postgres::browse::quality::{BY_CONFIDENCE, BY_PERPLEXITY};
 use crate::postgres::tests::{change, failure, new_job, now, plan_of, store};
 use crate::{AtStage, Change, ListedPhase, StateStore};
 use parkhang_core::domain::testing;
@@ -173,12 +174,8 @@ async fn the_slowest_volumes_of_a_job_and_those_with_failed_pages_are_found() {
             total_lines: 60,
             total_characters: 900,
             processing_duration_ms: ms,
-            dewarping_applied_count: 0,
             nb_errors,
-            confidence_mean: None,
-            confidence_p10: None,
-            confidence_p50: None,
-            confidence_p90: None,
+            ..VolumeResults::default()
         };
         let done = Change {
             results: Some(results),
@@ -216,9 +213,10 @@ async fn what_a_node_did_is_found_without_a_look_at_what_others_did() {
          insert into stage_runs (task_id, stage, attempt, generation, status, worker_id, started_at, done_at)
          select id, 'ocr', 1, 0, 'done', 'gpu-' || id % 100 || '.1/ocr/1', now() - interval '1 minute', now() from tasks;
          insert into volume_results (
-             task_id, total_images, total_lines, total_characters, processing_duration_ms, dewarping_applied_count, nb_errors
+             task_id, total_images, total_lines, total_characters, processing_duration_ms, dewarping_applied_count, nb_errors,
+             confidence_mean, perplexity
          )
-         select id, 1, 1, 1, id, 0, case when id % 20 = 0 then 3 else 0 end from tasks where current_stage = 'done';
+         select id, 1, 1, 1, id, 0, case when id % 20 = 0 then 3 else 0 end, random(), 1 + 100 * random() from tasks where current_stage = 'done';
          analyze",
     )
     .execute(&store.pool)
@@ -240,6 +238,8 @@ async fn what_a_node_did_is_found_without_a_look_at_what_others_did() {
         ),
         (SLOWEST, "1, 5", "volume_results_slowest"),
         (WITH_FAILED_PAGES, "1, 0, 50", "volume_results_errors"),
+        (BY_PERPLEXITY, "1, 5", "volume_results_perplexity"),
+        (BY_CONFIDENCE, "1, 5", "volume_results_confidence"),
     ] {
         let plan = plan_of(&store, statement, parameters).await;
         assert!(plan.contains(index), "{plan}");
