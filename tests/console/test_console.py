@@ -137,7 +137,7 @@ def test_what_was_read_worst_is_found(visitor, site):
     )
     [worst] = rows(page, "Quality").all()
     expect(worst).to_contain_text(SAMPLE)
-    page.get_by_label("worst by").select_option("confidence")
+    page.get_by_label("worst by").select_option("perplexity")
     [worst] = rows(page, "Quality").all()
     link = worst.locator("td").last.get_by_role("link").first
     number = link.inner_text()

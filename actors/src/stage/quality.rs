@@ -49,7 +49,7 @@ pub(super) struct PageQuality {
 pub(super) struct TextQuality {
     /// Perplexity of the whole text; `None` if little of it is Tibetan.
     pub perplexity: Option<f32>,
-    /// The pages with the highest perplexity, the highest first.
+    /// The pages that were read worst, the worst first: by confidence, or by perplexity where the reader has none.
     pub worst_pages: Vec<PageQuality>,
 }
 
@@ -85,7 +85,12 @@ pub(super) fn text_quality<'t>(lines: impl Iterator<Item = ReadText<'t>>) -> Tex
             })
         })
         .collect();
-    worst.sort_by(|one, other| other.perplexity.total_cmp(&one.perplexity));
+    // A page without confidence beside pages that have one has no line that was read.
+    let is_sure = worst.iter().any(|page| page.confidence.is_some());
+    worst.sort_by(|one, other| match is_sure {
+        true => one.confidence.unwrap_or(1.0).total_cmp(&other.confidence.unwrap_or(1.0)),
+        false => other.perplexity.total_cmp(&one.perplexity),
+    });
     worst.truncate(WORST);
     TextQuality {
         perplexity: whole.perplexity(),
@@ -105,13 +110,17 @@ mod tests {
             page_index,
             text,
             encoding: TextEncoding::Unicode,
-            confidence: Some(0.5),
+            confidence: None,
         }
+    }
+
+    fn numbers(quality: &TextQuality) -> Vec<i32> {
+        quality.worst_pages.iter().map(|page| page.page).collect()
     }
 
     /// Rows: 87.
     #[test]
-    fn the_most_surprising_pages_are_named_first() {
+    fn the_worst_pages_are_named_first() {
         let lines = [
             line(0, RIGHT),
             line(1, MISREAD),
@@ -120,11 +129,21 @@ mod tests {
             line(3, MISREAD),
         ];
         let quality = text_quality(lines.into_iter());
-        let pages: Vec<i32> = quality.worst_pages.iter().map(|page| page.page).collect();
-        assert_eq!(pages, [4, 2, 1]);
+        assert_eq!(numbers(&quality), [4, 2, 1]);
         let whole = quality.perplexity.unwrap();
         assert!(quality.worst_pages[2].perplexity < whole && whole < quality.worst_pages[0].perplexity);
-        assert_eq!(quality.worst_pages[0].confidence, Some(0.5));
+
+        let sure = lines.map(|line| ReadText {
+            confidence: Some(0.9 - 0.1 * line.page_index as f32),
+            ..line
+        });
+        let quality = text_quality(sure.into_iter());
+        assert_eq!(numbers(&quality), [4, 2, 1]);
+        let unsure = sure.map(|line| ReadText {
+            confidence: line.confidence.map(|confidence| 1.0 - confidence),
+            ..line
+        });
+        assert_eq!(numbers(&text_quality(unsure.into_iter())), [1, 2, 4]);
     }
 
     /// Rows: 87.

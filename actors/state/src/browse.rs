@@ -157,11 +157,11 @@ pub struct VolumeQuality {
 /// Index by which volumes are ranked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum QualityIndex {
-    /// The most surprising text first.
-    #[default]
-    Perplexity,
     /// The least sure recogniser first.
+    #[default]
     Confidence,
+    /// The most surprising text first.
+    Perplexity,
 }
 
 /// Number of a job's finished volumes in a class of both indexes.

@@ -4,7 +4,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use parkhang_core::domain::JobConfig;
-use parkhang_store::artifact::{ArtifactLayout, OcrResultRow, VolumeLayout};
+use parkhang_store::artifact::{
+    ArchiveLayout, ArtifactLayout, LineDetectionRow, OcrResultRow, VisionArchiveRow, VolumeLayout, vision_archive,
+};
 use parkhang_test_support::Wait;
 use serde_json::{Value, json};
 
@@ -32,6 +34,54 @@ fn refusal(site: &Site, arguments: &[&str]) -> String {
 
 fn texts(lines: &[OcrResultRow]) -> Vec<&str> {
     lines.iter().map(|line| line.text.as_str()).collect()
+}
+
+/// A job takes what the archive has read with Google Vision, which has texts alone, as soon as that is there.
+fn with_a_reading_of_the_archive(site: &Site, read: &[OcrResultRow], page: &[&str]) {
+    let inputs = "beam,archive:gv";
+    create(
+        site,
+        "archived",
+        &["--pipeline", "combine", "--inputs", inputs, "--how", "vote"],
+    );
+    let why = || {
+        finish(site.command(["tasks", "why", "archived", "W1-I0"]))
+            .exits(0)
+            .stdout
+    };
+    Wait::until("the volume waits for the archive")
+        .sees(why, |why| why.contains("waiting for archive:gv to read W1-I0"));
+    let artifacts = site.path("artifacts");
+    let pages: Vec<LineDetectionRow> = rows(&artifacts, &layout("beam").line_detection());
+    let row = VisionArchiveRow {
+        img_file_name: pages[0].source_name.clone(),
+        img_idx: 0,
+        source_etag: String::new(),
+        nb_pages: 1,
+        languages: vec!["bo".to_owned()],
+        confidence: 0.9,
+        text_len: 0,
+        nb_lines_tib: page.len(),
+        text: page.join("\n"),
+    };
+    let key = ArchiveLayout::vision(&"W1-I0".parse().unwrap(), "0a9573").unwrap().table;
+    let file = artifacts.join(key.as_str());
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(file, vision_archive(&[row]).unwrap()).unwrap();
+    wait(site, "archived");
+    let config = JobConfig::default()
+        .with_overrides([format!("inputs={inputs}").as_str()])
+        .unwrap();
+    let combined =
+        ArtifactLayout::of(&config, &"archived".parse().unwrap()).volume(&"W1-I0".parse().unwrap());
+    let combined: Vec<OcrResultRow> = rows(&artifacts, &combined.ocr_results());
+    assert_eq!(texts(&combined), texts(read), "of as many votes the first counts");
+    let sources = combined[1].sources.as_ref().unwrap();
+    assert!(sources.contains(&0b01) && sources.contains(&0b11), "{sources:?}");
+    assert!(
+        refusal(site, &["job", "create", "alone", "--pipeline", "combine", "--inputs", "archive:gv,beam"])
+            .contains("name a job before it")
+    );
 }
 
 /// Three jobs read a volume, one of them by a service that has another second line, and a fourth makes one text of theirs.
@@ -118,6 +168,11 @@ fn a_job_makes_one_text_of_what_three_have_read() {
         "lines have the places of the first job"
     );
     assert_eq!(best[1].segments.len(), read[1].segments.len());
+    let sources = best[1].sources.as_ref().unwrap();
+    assert_eq!(sources.len(), best[1].segments.len());
+    assert!(sources.contains(&0b101) && sources.contains(&0b111), "{sources:?}");
+
+    with_a_reading_of_the_archive(&site, &read, &page);
 
     create(
         &site,

@@ -53,7 +53,7 @@ pub use entity::{
 pub use error::{ErrorCategory, StageError};
 pub use ids::{Attempt, Epoch, Generation, JobId, JobKey, TaskId, WorkerId};
 pub use image::ImageRecord;
-pub use inputs::{Inputs, InvalidInputs, MOST_INPUTS};
+pub use inputs::{ArchiveReading, Input, Inputs, InvalidInputs, MOST_INPUTS};
 pub use job::{Job, JobStatus, NewJob};
 pub use job_config::{
     ConfigError, Decoder, JobConfig, LayoutName, LineMode, OnItemError, ReadPages, RetryScope,

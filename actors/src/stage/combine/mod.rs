@@ -1,5 +1,6 @@
 //! The stage `combine`: makes one text of what several jobs have read. Pages, lines and pictures are those of the first of them.
 
+mod archive;
 mod readings;
 mod rows;
 
@@ -100,9 +101,9 @@ impl PageStage for Combine {
         })
         .await?;
         for reading in left_out {
-            let job = page.input.jobs.get(reading).map(|job| job.as_str());
+            let input = page.input.inputs.get(reading).map(ToString::to_string);
             let page = page.name.as_str();
-            warn!(volume = %run.volume(), page, job, "a reading has another text than the others and is left out");
+            warn!(volume = %run.volume(), page, input, "a reading has another text than the others and is left out");
         }
         Ok(rows)
     }

@@ -7,19 +7,22 @@ use parkhang_combine::{Bounds, Line, Reading, Syllable, syllables};
 use parkhang_models::line_detection::PageGeometry;
 use parkhang_models::recognition::ewts::to_unicode_exact;
 
+use super::archive::{lines_of, read_archive};
 use crate::stage::page_stage::{PlannedPage, VolumeRun};
 use crate::stage::quality::score;
 use crate::stage::read_volume::{ReadLine, ReadPage, read_volume};
-use parkhang_core::domain::{ErrorCategory, JobKey, StageError, TextEncoding};
-use parkhang_store::artifact::{ArtifactLayout, Digest, ImageName, OcrResultRow, Segment, texts_key};
+use parkhang_core::domain::{ErrorCategory, Input, JobKey, StageError, TextEncoding};
+use parkhang_store::artifact::{
+    ArtifactLayout, Digest, ImageName, LineDetectionRow, OcrResultRow, Segment, texts_key,
+};
 
 /// A page as several jobs have read it.
 #[derive(Debug, Clone)]
 pub(crate) struct PageReadings {
     pub(super) image_name: String,
     pub(super) page_index: i32,
-    /// The jobs, the preferred one first, whose places the lines have.
-    pub(super) jobs: Arc<Vec<JobKey>>,
+    /// The inputs, the preferred one first, whose places the lines have.
+    pub(super) inputs: Arc<Vec<Input>>,
     /// Lines of each of them in reading order.
     pub(super) lines: Vec<Vec<ReadLine>>,
     /// Way to the scan from the straightened page of the first job.
@@ -77,6 +80,29 @@ pub(super) fn has_syllables(row: &OcrResultRow) -> bool {
     row.encoding == TextEncoding::Unicode && !row.segments.is_empty() && parts.collect::<String>() == row.text
 }
 
+/// Another reading of a volume than the preferred one.
+enum Beside {
+    /// Pages by name.
+    Job(HashMap<String, ReadPage>),
+    /// Texts by the file name of the scan.
+    Archive(HashMap<String, String>),
+}
+
+impl Beside {
+    /// What the reading has of a page, and what that is made of; nothing where it does not have the page.
+    fn take(&mut self, page: &LineDetectionRow) -> (Option<Digest>, Vec<ReadLine>) {
+        match self {
+            Self::Job(pages) => pages
+                .remove(&page.image_name)
+                .map_or((None, Vec::new()), |page| (page.made_of, page.lines)),
+            Self::Archive(texts) => texts.remove(&page.source_name).map_or((None, Vec::new()), |text| {
+                let lines = lines_of(&text, &page.image_name, page.page_index);
+                (Some(Digest::of(text.as_bytes())), lines)
+            }),
+        }
+    }
+}
+
 /// Pages of a volume as one job has read it.
 ///
 /// # Errors
@@ -98,29 +124,38 @@ async fn read_input(run: &VolumeRun, job: &JobKey) -> Result<Vec<ReadPage>, Stag
 ///
 /// When the job names none, one of them has not read the volume yet, or a table cannot be read.
 pub(super) async fn read_inputs(run: &VolumeRun) -> Result<Vec<PlannedPage<PageReadings>>, StageError> {
-    let jobs: Arc<Vec<JobKey>> = Arc::new(run.config().inputs.iter().cloned().collect());
-    let Some((first, others)) = jobs.split_first() else {
+    let inputs: Arc<Vec<Input>> = Arc::new(run.config().inputs.iter().cloned().collect());
+    let Some((Input::Job(first), others)) = inputs.split_first() else {
         let message = "the job names none whose readings are to be combined: inputs=JOB,JOB";
         return Err(run.error(ErrorCategory::Config, message));
     };
     let input_error = |error: &dyn std::fmt::Display| run.error(ErrorCategory::Input, error);
     let pages = read_input(run, first).await?;
-    let mut beside: Vec<HashMap<String, ReadPage>> = Vec::with_capacity(others.len());
-    for job in others {
-        let pages = read_input(run, job).await?;
-        if let Some(error) = pages.iter().find_map(|page| page.geometry.as_ref().err()) {
-            return Err(input_error(error));
-        }
-        let by_name = pages.into_iter().map(|page| (page.row.image_name.clone(), page));
-        beside.push(by_name.collect());
+    let mut beside = Vec::with_capacity(others.len());
+    for input in others {
+        beside.push(match input {
+            Input::Job(job) => {
+                let pages = read_input(run, job).await?;
+                if let Some(error) = pages.iter().find_map(|page| page.geometry.as_ref().err()) {
+                    return Err(input_error(error));
+                }
+                let by_name = pages.into_iter().map(|page| (page.row.image_name.clone(), page));
+                Beside::Job(by_name.collect())
+            }
+            Input::Archive(reading) => {
+                let scans: Vec<&str> = pages.iter().map(|page| page.row.source_name.as_str()).collect();
+                Beside::Archive(read_archive(run, *reading, &scans).await?)
+            }
+        });
     }
     let mut planned = Vec::with_capacity(pages.len());
     for page in pages {
+        let others = beside.iter_mut().map(|reading| reading.take(&page.row));
+        let others: Vec<_> = others.collect();
         let name = page.row.image_name;
-        let others = beside.iter_mut().map(|pages| pages.remove(&name));
-        let others = others.map(|page| page.map_or((None, Vec::new()), |page| (page.made_of, page.lines)));
+        let own = (page.made_of, page.lines);
         let (made_of, lines): (Vec<Option<Digest>>, Vec<Vec<ReadLine>>) =
-            std::iter::once((page.made_of, page.lines)).chain(others).unzip();
+            std::iter::once(own).chain(others).unzip();
         // A page that was not read is made of nothing.
         let made_of = made_of
             .into_iter()
@@ -134,7 +169,7 @@ pub(super) async fn read_inputs(run: &VolumeRun) -> Result<Vec<PlannedPage<PageR
             input: PageReadings {
                 image_name: name,
                 page_index: page.row.page_index,
-                jobs: jobs.clone(),
+                inputs: inputs.clone(),
                 lines,
                 geometry: page.geometry.map_err(|error| input_error(&error))?,
             },

@@ -55,9 +55,9 @@ impl Combiner<'_> {
 
     /// Guid of a line that the first job does not have.
     fn guid(&self, line: &Combined, from: &ReadLine) -> String {
-        let job = &self.page.jobs[line.place.reading];
+        let input = &self.page.inputs[line.place.reading];
         let identity = format!(
-            "{}/{}/{job}/{}",
+            "{}/{}/{input}/{}",
             self.volume, self.page.image_name, from.row.line_guid
         );
         Uuid::new_v5(&LINE_NAMESPACE, identity.as_bytes()).to_string()

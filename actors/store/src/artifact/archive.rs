@@ -1,6 +1,8 @@
 //! Tables of the archive's own programs, for those who read them: `*-gv.parquet` of its job for Google Vision, and that of its job for a
 //! language model. Their columns, types and codecs are theirs, and differ from those of the tables of this program.
 
+mod texts;
+
 use std::sync::Arc;
 
 use arrow_array::builder::{ListBuilder, StringBuilder};
@@ -12,6 +14,8 @@ use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
+
+pub use texts::archive_texts;
 
 /// Rows of a row group in the table of the language model.
 const CHAT_GROUP: usize = 256;

@@ -139,7 +139,7 @@ impl<R: ArtifactRow> Iterator for TableReader<R> {
 }
 
 /// Runs a part of the Parquet reader, which panics on some damaged files; that is an unreadable file like any other.
-fn guarded<T>(
+pub(super) fn guarded<T>(
     key: &ArtifactKey,
     read: impl FnOnce() -> Result<T, ArtifactError>,
 ) -> Result<T, ArtifactError> {

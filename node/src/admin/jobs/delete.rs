@@ -147,7 +147,7 @@ async fn refuse_if_combined(admin: &Admin, job: &Job) -> Result<(), Refusal> {
     let jobs = admin.store.jobs().await?;
     let by = jobs
         .iter()
-        .find(|other| other.config.inputs.iter().any(|input| *input == job.key));
+        .find(|other| other.config.inputs.jobs().any(|input| *input == job.key));
     match by {
         Some(by) => Err(Refusal::Conflict(format!(
             "job {} combines what job {} has read, and shows its pages; delete that one first, or leave --artifacts out",

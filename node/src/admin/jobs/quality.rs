@@ -30,11 +30,11 @@ pub struct Quality {
 /// Index of quality.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum By {
-    /// How surprising the text is to a language model of Tibetan: the most surprising first
-    #[default]
-    Perplexity,
     /// How sure the recogniser is: the least sure first
+    #[default]
     Confidence,
+    /// How surprising the text is to a language model of Tibetan: the most surprising first; for readings without confidence
+    Perplexity,
 }
 
 /// Quality of a job's finished volumes.
@@ -69,7 +69,7 @@ pub struct WorstVolume {
     confidence_mean: Option<f32>,
     /// Confidence that a tenth of the lines does not reach.
     confidence_p10: Option<f32>,
-    /// Pages with the most surprising text, the worst first.
+    /// Pages that were read worst, the worst first: by confidence, or by perplexity where there is none.
     worst_pages: Vec<WorstPage>,
 }
 

@@ -3,13 +3,13 @@
 import { get, part } from "./api.js";
 import { count, fill, h, percent, table } from "./dom.js";
 
-const INDEXES = [["perplexity", "perplexity"], ["confidence", "confidence"]];
+const INDEXES = ["confidence", "perplexity"];
 // Sides of a class in the plot, and the room that its axes take.
 const [WIDTH, HEIGHT, LEFT, BELOW, ABOVE] = [34, 18, 64, 34, 8];
 
 export function quality(job) {
   const plotted = h("div", { class: "figures" }), worst = h("div", {});
-  let by = "perplexity", turn = 0;
+  let by = INDEXES[0], turn = 0;
   const draw = async () => {
     const mine = ++turn;
     const about = await get(`/jobs/${part(job)}/quality`, { by });
@@ -35,7 +35,7 @@ export function quality(job) {
       by = event.target.value;
       return draw();
     },
-  }, INDEXES.map(([value, word]) => h("option", { value }, word)));
+  }, INDEXES.map((value) => h("option", { value }, value)));
   const place = h("div", { hidden: true }, h("h2", {}, "Quality"), plotted,
     h("div", { class: "row" }, h("label", {}, "worst by ", chosen)), worst);
   return { place, draw };

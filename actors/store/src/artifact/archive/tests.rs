@@ -6,6 +6,9 @@ use parquet::file::metadata::ParquetMetaData;
 use serde_json::Value;
 
 use super::*;
+use crate::artifact::ArtifactError;
+use crate::storage::ArtifactKey;
+use parkhang_core::domain::ArchiveReading;
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -186,4 +189,37 @@ fn what_the_columns_have_no_room_for_is_an_error_that_names_the_page() {
         error,
         "page p.jpg: img_idx is 32768, and the archive's table has room for 32767"
     );
+}
+
+/// Rows: 85.
+#[test]
+fn texts_are_read_from_both_tables_without_those_of_pages_that_failed() {
+    let key = ArtifactKey::new("gv/W1/I1/ab/W1-I1-ab-gv.parquet").unwrap();
+    let vision = Bytes::from(std::fs::read(fixture("rows-snappy.parquet")).unwrap());
+    let texts = archive_texts(ArchiveReading::Vision, &key, vision.clone()).unwrap();
+    let rows = std::fs::read_to_string(fixture("rows.jsonl")).unwrap();
+    let mut expected = std::collections::HashMap::new();
+    for row in rows.lines().map(|line| vision_row(&serde_json::from_str(line).unwrap())) {
+        if !row.text.trim().is_empty() {
+            expected.entry(row.img_file_name).or_insert(row.text);
+        }
+    }
+    assert!(expected.len() > 20);
+    assert_eq!(texts, expected);
+
+    let chat = Bytes::from(std::fs::read(fixture("mixed_errors.parquet")).unwrap());
+    let run = std::fs::read_to_string(fixture("mixed_errors.json")).unwrap();
+    let run: Value = serde_json::from_str(&run).unwrap();
+    let rows = run["artifacts"][0]["rows"].as_array().unwrap();
+    let rows: Vec<ChatArchiveRow> = rows.iter().map(chat_row).collect();
+    assert!(rows.iter().any(|row| !row.ok));
+    let texts = archive_texts(ArchiveReading::Chat, &key, chat).unwrap();
+    let read = rows.iter().filter(|row| row.ok && !row.page_text.trim().is_empty());
+    let names: std::collections::HashSet<&str> = read.map(|row| row.img_file_name.as_str()).collect();
+    assert_eq!(texts.keys().map(String::as_str).collect::<std::collections::HashSet<_>>(), names);
+
+    let wrong = archive_texts(ArchiveReading::Chat, &key, vision.clone()).unwrap_err();
+    assert!(wrong.to_string().contains("page_text"), "{wrong}");
+    let torn = archive_texts(ArchiveReading::Vision, &key, vision.slice(..vision.len() / 2));
+    assert!(matches!(torn, Err(ArtifactError::Unreadable { .. })));
 }

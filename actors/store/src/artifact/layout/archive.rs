@@ -1,6 +1,6 @@
 use super::built;
 use crate::storage::{ArtifactKey, InvalidKey};
-use parkhang_core::domain::VolumeId;
+use parkhang_core::domain::{ArchiveReading, VolumeId};
 
 /// Characters of a version in keys.
 const VERSION: usize = 6;
@@ -21,7 +21,7 @@ impl ArchiveLayout {
     ///
     /// [`InvalidKey`] if the version is no part of a key.
     pub fn vision(volume: &VolumeId, version: &str) -> Result<Self, InvalidKey> {
-        Self::new("gv", volume, version, "-gv.parquet", "-gv.jsonl.zst")
+        Self::new(ArchiveReading::Vision, volume, version, "-gv.jsonl.zst")
     }
 
     /// Files of its program for a language model.
@@ -30,7 +30,18 @@ impl ArchiveLayout {
     ///
     /// [`InvalidKey`] if the version is no part of a key.
     pub fn chat(volume: &VolumeId, version: &str) -> Result<Self, InvalidKey> {
-        Self::new("ocr_qwen_v1", volume, version, ".parquet", "-errors.jsonl.gz")
+        Self::new(ArchiveReading::Chat, volume, version, "-errors.jsonl.gz")
+    }
+
+    /// Folder of all versions of a volume as a program has read it.
+    pub fn versions(reading: ArchiveReading, volume: &VolumeId) -> ArtifactKey {
+        let (root, w, i) = (reading.as_str(), volume.w_id(), volume.i_id());
+        built(ArtifactKey::new(format!("{root}/{w}/{i}")))
+    }
+
+    /// True for the key of a table of texts.
+    pub fn is_table(reading: ArchiveReading, key: &ArtifactKey) -> bool {
+        key.as_str().ends_with(table_ending(reading))
     }
 
     /// The part of a version that stands in keys: its first characters, before any dash.
@@ -40,20 +51,26 @@ impl ArchiveLayout {
     }
 
     fn new(
-        root: &str,
+        reading: ArchiveReading,
         volume: &VolumeId,
         version: &str,
-        table: &str,
         beside: &str,
     ) -> Result<Self, InvalidKey> {
         let (w, i) = (volume.w_id(), volume.i_id());
-        let folder = built(ArtifactKey::new(format!("{root}/{w}/{i}"))).join(version)?;
+        let folder = Self::versions(reading, volume).join(version)?;
         let name = |ending: &str| folder.join(&format!("{w}-{i}-{version}{ending}"));
         Ok(Self {
-            table: name(table)?,
+            table: name(table_ending(reading))?,
             beside: name(beside)?,
             folder,
         })
+    }
+}
+
+fn table_ending(reading: ArchiveReading) -> &'static str {
+    match reading {
+        ArchiveReading::Vision => "-gv.parquet",
+        ArchiveReading::Chat => ".parquet",
     }
 }
 

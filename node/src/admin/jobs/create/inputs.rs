@@ -6,7 +6,7 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use parkhang_actors::stage::READINGS;
 use parkhang_algorithms::Combination;
-use parkhang_core::domain::{Job, JobConfig, JobKey, Pipeline, VolumeId};
+use parkhang_core::domain::{Input, Job, JobConfig, Pipeline, VolumeId};
 use parkhang_state::StateStore;
 use parkhang_store::artifact::{ArtifactRow, LineImageRow, OcrResultRow};
 
@@ -16,9 +16,10 @@ use crate::admin::{Admin, Refusal};
 #[derive(Debug, Args)]
 pub struct InputArgs {
     /// Combine what these jobs have read, the preferred one first; short for job.inputs. The job has their volumes unless others are
-    /// named, and does each as soon as all of them have read it.
+    /// named, and does each as soon as all of them have read it. archive:gv and archive:ocr_qwen_v1 are what the archive's own programs
+    /// have read with Google Vision and with a language model.
     #[arg(long, value_name = "JOBS", value_delimiter = ',')]
-    inputs: Vec<JobKey>,
+    inputs: Vec<Input>,
     /// Decide between them so; short for job.how.
     #[arg(long, value_name = "HOW", value_parser = PossibleValuesParser::new(Combination::ALL.map(Combination::as_str)))]
     how: Option<String>,
@@ -27,7 +28,7 @@ pub struct InputArgs {
 impl InputArgs {
     /// Keys of the configuration that the arguments are short for.
     pub fn pairs(&self) -> impl Iterator<Item = String> + use<> {
-        let names: Vec<&str> = self.inputs.iter().map(JobKey::as_str).collect();
+        let names: Vec<String> = self.inputs.iter().map(Input::to_string).collect();
         let inputs = (!names.is_empty()).then(|| format!("inputs={}", names.join(",")));
         let how = self.how.as_ref().map(|how| format!("how={how}"));
         inputs.into_iter().chain(how)
@@ -59,8 +60,8 @@ pub async fn inputs(
         }
         (true, false) => {}
     }
-    let mut jobs = Vec::with_capacity(config.inputs.len());
-    for key in config.inputs.iter() {
+    let mut jobs = Vec::new();
+    for key in config.inputs.jobs() {
         let job = find(admin, key).await?;
         if job.config.layout != config.layout {
             return Err(Refusal::Invalid(format!(

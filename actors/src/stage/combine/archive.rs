@@ -1,0 +1,72 @@
+//! Readings of a volume by the archive's own programs.
+
+use std::collections::HashMap;
+
+use crate::stage::page_stage::VolumeRun;
+use crate::stage::read_volume::ReadLine;
+use parkhang_core::domain::{ArchiveReading, ErrorCategory, Input, StageError, TextEncoding};
+use parkhang_store::artifact::{ArchiveLayout, ArtifactError, OcrResultRow, archive_texts};
+
+/// Reads the texts of a volume's pages, by the file names of their scans. Of several versions of the volume the one counts that knows the most of
+/// the pages `scans`.
+///
+/// # Errors
+///
+/// [`ErrorCategory::Pending`] where the archive has not read the volume yet; else when a table cannot be read.
+pub(super) async fn read_archive(
+    run: &VolumeRun,
+    reading: ArchiveReading,
+    scans: &[&str],
+) -> Result<HashMap<String, String>, StageError> {
+    let folder = ArchiveLayout::versions(reading, run.volume());
+    let found = run.store.list(&folder).await;
+    let found = found.map_err(|error| run.storage_error(&error))?;
+    let tables = found
+        .into_iter()
+        .map(|(key, _)| key)
+        .filter(|key| ArchiveLayout::is_table(reading, key));
+    let mut best: Option<(usize, HashMap<String, String>)> = None;
+    for key in tables {
+        let bytes = run.store.get(&key).await;
+        let bytes = bytes.map_err(|error| run.storage_error(&error))?;
+        let decode = {
+            let key = key.clone();
+            move || archive_texts(reading, &key, bytes)
+        };
+        let texts = tokio::task::spawn_blocking(decode).await;
+        let texts = texts.unwrap_or_else(|_| Err(ArtifactError::ShuttingDown { key }));
+        let texts = texts.map_err(|error| run.artifact_error(&error))?;
+        let known = scans.iter().filter(|scan| texts.contains_key(**scan)).count();
+        if best.as_ref().is_none_or(|(most, _)| known > *most) {
+            best = Some((known, texts));
+        }
+    }
+    let (_, texts) = best.ok_or_else(|| {
+        let message = format!("{} to read {}", Input::Archive(reading), run.volume());
+        run.error(ErrorCategory::Pending, message)
+    })?;
+    Ok(texts)
+}
+
+/// Lines of a page's text, without places and confidences.
+pub(super) fn lines_of(text: &str, image_name: &str, page_index: i32) -> Vec<ReadLine> {
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let line = |(line_index, text): (i32, &str)| ReadLine {
+        row: OcrResultRow {
+            image_name: image_name.to_owned(),
+            line_index,
+            line_guid: line_index.to_string(),
+            text: text.to_owned(),
+            encoding: TextEncoding::Unicode,
+            page_index,
+            confidence: None,
+            segments: Vec::new(),
+            outline: None,
+            alignment: None,
+            perplexity: None,
+            sources: None,
+        },
+        bounds: None,
+    };
+    (0..).zip(lines).map(line).collect()
+}
