@@ -13,8 +13,11 @@ pub enum ServiceError {
     Refused { host: String },
     #[error("ETIMEDOUT: no answer from {host} within {limit:?}")]
     Timeout { host: String, limit: Duration },
-    /// The connection failed in another way, such as in its TLS handshake, or broke.
+    /// There was no connection for another reason, such as a failed TLS handshake: nothing was sent.
     #[error("ECONNRESET: no connection to {host}: {reason}")]
+    Unconnected { host: String, reason: String },
+    /// The connection broke before the answer was there.
+    #[error("ECONNRESET: the connection to {host} broke: {reason}")]
     Broken { host: String, reason: String },
     #[error("HTTP {status}{}", said(.message))]
     Status {
@@ -46,7 +49,9 @@ impl ServiceError {
             Self::Dns { .. } | Self::Refused { .. } | Self::NoContent | Self::TooLarge { .. } => {
                 FailureKind::Hard
             }
-            Self::Timeout { .. } | Self::Broken { .. } | Self::Malformed(_) => FailureKind::Retriable,
+            Self::Timeout { .. } | Self::Unconnected { .. } | Self::Broken { .. } | Self::Malformed(_) => {
+                FailureKind::Retriable
+            }
             Self::Status { status, .. } => match status {
                 408 | 425 | 429 | 500.. => FailureKind::Retriable,
                 _ => FailureKind::Hard,
@@ -60,7 +65,7 @@ impl ServiceError {
             Self::Dns { .. } => "dns",
             Self::Refused { .. } => "refused",
             Self::Timeout { .. } => "timeout",
-            Self::Broken { .. } => "connection",
+            Self::Unconnected { .. } | Self::Broken { .. } => "connection",
             Self::Status { status, .. } => match status {
                 401 | 403 => "access",
                 408 | 425 | 429 => "busy",
@@ -74,9 +79,23 @@ impl ServiceError {
     /// True if the next request will most likely fail too, whatever it asks for: the service is away, overloaded, or shuts us out.
     pub fn is_of_the_service(&self) -> bool {
         match self {
-            Self::Dns { .. } | Self::Refused { .. } | Self::Timeout { .. } | Self::Broken { .. } => true,
+            Self::Dns { .. }
+            | Self::Refused { .. }
+            | Self::Timeout { .. }
+            | Self::Unconnected { .. }
+            | Self::Broken { .. } => true,
             Self::Status { status, .. } => matches!(status, 401 | 403 | 408 | 425 | 429 | 500..),
             Self::NoContent | Self::TooLarge { .. } | Self::Malformed(_) => false,
+        }
+    }
+
+    /// True if the service may have done what it was asked all the same, as only its answer is missing.
+    pub fn leaves_open(&self) -> bool {
+        match self {
+            Self::Timeout { .. } | Self::Broken { .. } => true,
+            // A gateway whose time ran out: the status for which Google says so.
+            Self::Status { status, .. } => *status == 504,
+            _ => false,
         }
     }
 
@@ -125,6 +144,15 @@ mod tests {
             retriable
                 .iter()
                 .all(|error| error.kind() == FailureKind::Retriable)
+        );
+        let unsent = ServiceError::Unconnected {
+            host: host(),
+            reason: "bad certificate".to_owned(),
+        };
+        let open = [&retriable[0], &status(504), &status(503), &unsent, &hard[0]];
+        assert_eq!(
+            open.map(ServiceError::leaves_open),
+            [true, true, false, false, false]
         );
         assert_eq!(hard[0].to_string(), "ENOTFOUND: DNS lookup failed for db.example");
         assert_eq!(status(404).to_string(), "HTTP 404");

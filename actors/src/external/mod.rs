@@ -8,6 +8,7 @@
 //! All state is in the store. A leader that finds a lease without a job submits it again under the same key; what is heard of a job ends the
 //! lease that the job was submitted for, or nothing.
 
+mod before;
 mod context;
 mod inbox;
 mod pages;

@@ -66,6 +66,7 @@ async fn a_job_is_of_the_lease_in_force(both: Both) {
 
     let ours = applied(store, lease(&tasks[1], &job, "w")).await;
     assert!(!record(&job_of(&ours, "x", 1)).await, "a pool has no job");
+    let given_back = applied(store, change(&ours, Event::Released)).await;
     let first = applied(store, lease_to(&tasks[0], holder())).await;
     assert!(record(&job_of(&first, "a", 1)).await);
     assert!(record(&job_of(&first, "a", 2)).await, "it is written already");
@@ -83,6 +84,13 @@ async fn a_job_is_of_the_lease_in_force(both: Both) {
     let all = [job_of(&first, "a", 1), job_of(&second, "d", 6)];
     assert_eq!(services.service_jobs(first.id).await.unwrap(), all);
     assert_eq!(services.service_jobs(TaskId(9_999)).await.unwrap(), []);
+    let third = applied(store, lease_to(&given_back, holder())).await;
+    let writes_itself = ServiceJob {
+        place: Some("operations/x".to_owned()),
+        ..job_of(&third, "e", 7)
+    };
+    assert!(record(&writes_itself).await);
+    assert_eq!(services.service_jobs(third.id).await.unwrap(), [writes_itself]);
 }
 
 async fn leases_of_a_service_come_page_by_page(both: Both) {

@@ -67,8 +67,8 @@ impl ServiceStore for PostgresStore {
             return Ok(false);
         };
         sqlx::query(
-            "insert into service_jobs (task_id, stage, attempt, generation, job, submitted_at, service)
-             values ($1, $2, $3, $4, $5, $6, $7) on conflict do nothing",
+            "insert into service_jobs (task_id, stage, attempt, generation, job, submitted_at, service, place)
+             values ($1, $2, $3, $4, $5, $6, $7, $8) on conflict do nothing",
         )
         .bind(fence.task.0)
         .bind(fence.stage.as_str())
@@ -77,6 +77,7 @@ impl ServiceStore for PostgresStore {
         .bind(storable_text(&job.job))
         .bind(job.submitted_at)
         .bind(holder.service())
+        .bind(job.place.as_deref())
         .execute(&mut *transaction)
         .await?;
         let known: String = sqlx::query_scalar(
@@ -118,8 +119,8 @@ impl ServiceStore for PostgresStore {
 
     async fn service_jobs(&self, task: TaskId) -> Result<Vec<ServiceJob>, StateError> {
         let rows = sqlx::query(
-            "select task_id, stage, attempt, generation, job, submitted_at, polls, polled_at, told_at from service_jobs
-             where task_id = $1 order by submitted_at, generation, attempt",
+            "select task_id, stage, attempt, generation, job, place, submitted_at, polls, polled_at, told_at
+             from service_jobs where task_id = $1 order by submitted_at, generation, attempt",
         )
         .bind(task.0)
         .fetch_all(&self.pool)
@@ -246,6 +247,7 @@ fn service_job(row: &PgRow) -> sqlx::Result<ServiceJob> {
             generation: Generation(row.try_get("generation")?),
         },
         job: row.try_get("job")?,
+        place: row.try_get("place")?,
         submitted_at: row.try_get("submitted_at")?,
         polls: u32::try_from(row.try_get::<i32, _>("polls")?).unwrap_or_default(),
         polled_at: row.try_get("polled_at")?,
