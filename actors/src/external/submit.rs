@@ -5,6 +5,7 @@ use std::sync::Arc;
 use parkhang_core::domain::{
     Expense, FailureKind, Fence, Job, ServiceJob, StageRun, StageVerdict, Task, Usage,
 };
+use parkhang_core::failpoint::Failpoint;
 use parkhang_service::JobFailure;
 use parkhang_state::StateError;
 use parkhang_store::artifact::ArtifactLayout;
@@ -215,6 +216,7 @@ impl ExternalStages {
         };
         // A submit that may have been sent before may be paid for already, and goes on.
         let is_first = self.site.services.intend_submit(fence, (self.site.now)()).await?;
+        Failpoint::SubmitIntended.pass();
         if let Some(pages) = pages.as_ref().filter(|_| !(is_first && job.config.force)) {
             match self.before(served, fence, pages, is_first).await? {
                 Before::Taken(job) => return Ok(Submitted::Job(job, permit)),

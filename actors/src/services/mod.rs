@@ -9,6 +9,7 @@
 mod health;
 mod message;
 mod poller;
+mod turns;
 
 use std::fmt;
 use std::sync::Arc;
@@ -25,9 +26,10 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
-pub use health::{Rate, ServiceHealth};
+pub use health::ServiceHealth;
 pub use message::{JobMessage, MalformedMessage};
 pub(crate) use poller::{Page, PolledJobs, poll};
+pub use turns::Rate;
 
 /// Looks at work whose job has not been recorded yet when its end is told, and the pause between them.
 pub(crate) const LOOKS_AHEAD: u32 = 20;

@@ -1,5 +1,6 @@
 //! Store of services at the distance of a database.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -100,14 +101,19 @@ impl ServiceStore for DistantServices {
         self.store.kept_messages(after, limit).await
     }
 
-    async fn drop_message(&self, number: i64) -> Result<(), StateError> {
+    async fn drop_messages(&self, numbers: &[i64]) -> Result<(), StateError> {
         sleep(STORE).await;
-        self.store.drop_message(number).await
+        self.store.drop_messages(numbers).await
     }
 
     async fn record_service(&self, record: &ServiceRecord) -> Result<(), StateError> {
         sleep(STORE).await;
         self.store.record_service(record).await
+    }
+
+    async fn take_turn(&self, service: &str, rate: NonZeroU32) -> Result<Duration, StateError> {
+        sleep(STORE).await;
+        self.store.take_turn(service, rate).await
     }
 
     async fn services(&self) -> Result<Vec<ServiceRecord>, StateError> {

@@ -1,6 +1,8 @@
 //! Services that do stages, in the database.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
@@ -199,9 +201,9 @@ impl ServiceStore for PostgresStore {
         Ok(messages.collect::<sqlx::Result<_>>()?)
     }
 
-    async fn drop_message(&self, number: i64) -> Result<(), StateError> {
-        sqlx::query("delete from service_messages where id = $1")
-            .bind(number)
+    async fn drop_messages(&self, numbers: &[i64]) -> Result<(), StateError> {
+        sqlx::query("delete from service_messages where id = any($1)")
+            .bind(numbers)
             .execute(&self.pool)
             .await?;
         Ok(())
@@ -227,6 +229,20 @@ impl ServiceStore for PostgresStore {
         .await?;
         transaction.commit().await?;
         Ok(())
+    }
+
+    async fn take_turn(&self, service: &str, rate: NonZeroU32) -> Result<Duration, StateError> {
+        let wait: f64 = sqlx::query_scalar(
+            "insert into service_turns as t (service, free_at) values ($1, clock_timestamp() + make_interval(secs => $2))
+             on conflict (service) do update
+             set free_at = greatest(t.free_at, clock_timestamp()) + make_interval(secs => $2)
+             returning extract(epoch from free_at - make_interval(secs => $2) - clock_timestamp())::float8",
+        )
+        .bind(service)
+        .bind(1.0 / f64::from(rate.get()))
+        .fetch_one(&self.pool)
+        .await?;
+        Ok(Duration::try_from_secs_f64(wait).unwrap_or_default())
     }
 
     async fn services(&self) -> Result<Vec<ServiceRecord>, StateError> {
