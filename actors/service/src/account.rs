@@ -230,6 +230,7 @@ mod tests {
     use base64::prelude::BASE64_STANDARD;
 
     use super::*;
+    use crate::category::FailureCategory;
     use crate::testing::Answering;
 
     /// Key of an account whose tokens are at a URL, and its public half.
@@ -340,7 +341,7 @@ mod tests {
         let (key, _) = account(&google.url);
         let error = tokens(&key).header(at(0)).await.unwrap_err();
         assert!(
-            error.is_of_the_service() && error.category() == "access",
+            error.is_of_the_service() && error.category() == FailureCategory::Access,
             "{error}"
         );
         assert!(error.to_string().contains("Invalid JWT Signature"), "{error}");

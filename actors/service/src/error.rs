@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use parkhang_core::domain::FailureKind;
 
+use crate::category::FailureCategory;
+
 /// Reason why a service did not do what it was asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ServiceError {
@@ -59,20 +61,19 @@ impl ServiceError {
         }
     }
 
-    /// Category of the error, one of few words.
-    pub const fn category(&self) -> &'static str {
+    pub const fn category(&self) -> FailureCategory {
         match self {
-            Self::Dns { .. } => "dns",
-            Self::Refused { .. } => "refused",
-            Self::Timeout { .. } => "timeout",
-            Self::Unconnected { .. } | Self::Broken { .. } => "connection",
+            Self::Dns { .. } => FailureCategory::Dns,
+            Self::Refused { .. } => FailureCategory::Refused,
+            Self::Timeout { .. } => FailureCategory::Timeout,
+            Self::Unconnected { .. } | Self::Broken { .. } => FailureCategory::Connection,
             Self::Status { status, .. } => match status {
-                401 | 403 => "access",
-                408 | 425 | 429 => "busy",
-                500.. => "server",
-                _ => "request",
+                401 | 403 => FailureCategory::Access,
+                408 | 425 | 429 => FailureCategory::Busy,
+                500.. => FailureCategory::Server,
+                _ => FailureCategory::Request,
             },
-            Self::NoContent | Self::TooLarge { .. } | Self::Malformed(_) => "answer",
+            Self::NoContent | Self::TooLarge { .. } | Self::Malformed(_) => FailureCategory::Answer,
         }
     }
 
@@ -157,7 +158,7 @@ mod tests {
         assert_eq!(hard[0].to_string(), "ENOTFOUND: DNS lookup failed for db.example");
         assert_eq!(status(404).to_string(), "HTTP 404");
         assert_eq!(
-            [429, 503, 403, 404].map(|number| status(number).category()),
+            [429, 503, 403, 404].map(|number| status(number).category().as_str()),
             ["busy", "server", "access", "request"]
         );
     }

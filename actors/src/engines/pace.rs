@@ -145,7 +145,7 @@ impl Pace {
                         self.health.succeeded();
                     }
                     Err(error) => {
-                        self.health.count_error(error.category());
+                        self.health.count_error(error.category().as_str());
                         self.health.failed(error);
                     }
                 }
@@ -173,7 +173,7 @@ impl Pace {
             retry_after: None,
             message: reason.to_owned(),
         };
-        self.health.count_error(error.category());
+        self.health.count_error(error.category().as_str());
         if tries >= TRIES {
             return false;
         }

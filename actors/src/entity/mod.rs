@@ -202,7 +202,7 @@ impl Entities {
     ) -> Result<Option<EntityOutcome>, StateError> {
         let of = || EntityFence::Job(job.to_owned());
         let stage = &served.stage;
-        let outcome = match look {
+        let outcome = match served.service.retry.look(look) {
             JobLook::Running => return Ok(None),
             JobLook::Completed(result) => {
                 let event = EntityEvent::Completed { job: job.to_owned() };

@@ -238,7 +238,7 @@ impl ExternalStages {
                 warn!(task = %fence.task, stage = %fence.stage, %error, "whether the service has taken the work is not known");
                 Submitted::Awaited
             }
-            Err(error) => Submitted::Failed(error.into()),
+            Err(error) => Submitted::Failed(service.retry.failure(error)),
         })
     }
 

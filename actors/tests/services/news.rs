@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use parkhang_actors::services::StageService;
+use parkhang_actors::services::{RetryOverrides, StageService};
 use parkhang_core::domain::ServiceRecord;
 use parkhang_core::domain::testing::at;
 use parkhang_sandbox::Sandbox;
@@ -54,6 +54,7 @@ fn idle() -> StageService {
         max_body: 1000,
         poll_interval: Duration::from_secs(2),
         has_webhook: false,
+        retry: RetryOverrides::default(),
         reader: None,
     }
 }

@@ -12,7 +12,7 @@ use hyper::body::Incoming;
 use hyper::{Method, Request, Response};
 use parkhang_actors::engines::VisionOperations;
 use parkhang_actors::external::ExternalStages;
-use parkhang_actors::services::StageService;
+use parkhang_actors::services::{RetryOverrides, StageService};
 use parkhang_answers::vision::Feature;
 use parkhang_core::domain::testing::{new_job, stage};
 use parkhang_core::domain::{Attempt, Job, JobConfig, JobStatus, NewJob, Task, TaskStatus};
@@ -122,6 +122,7 @@ impl Google {
             max_body: 1 << 20,
             poll_interval: Duration::from_millis(50),
             has_webhook: false,
+            retry: RetryOverrides::default(),
             reader: Some(Digest::of(b"builtin/weekly")),
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use parkhang_actors::external::{ExternalStage, ExternalStages, Site};
-use parkhang_actors::services::{JobListener, JobMessage, ServiceBounds, StageService};
+use parkhang_actors::services::{JobListener, JobMessage, RetryOverrides, ServiceBounds, StageService};
 use parkhang_actors::stage::StageTable;
 use parkhang_core::domain::testing::{at, new_job, stage};
 use parkhang_core::domain::{Amount, Generation, Job, JobConfig, NewJob, StageLimits, Task, TaskId};
@@ -81,6 +81,7 @@ impl Leader {
                 max_body: 1 << 20,
                 poll_interval: Duration::from_secs(2),
                 has_webhook: name == "scrape",
+                retry: RetryOverrides::default(),
                 reader: None,
             },
             price: Amount::default(),
