@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parkhang_actors::entity::{Entities, EntityOptions};
-use parkhang_actors::services::StageService;
+use parkhang_actors::services::{RetryOverrides, StageService};
 use parkhang_core::domain::testing::stage;
 use parkhang_core::domain::{EntityPipeline, EntityStage, StageLimits};
 use parkhang_service::{JobsClient, JobsSettings, Transport};
@@ -134,6 +134,7 @@ async fn start(
             max_body: 1 << 20,
             poll_interval: Duration::from_secs(2),
             has_webhook: way == Way::Told,
+            retry: RetryOverrides::default(),
             reader: None,
         };
         (stage(name), service)

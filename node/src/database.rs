@@ -69,7 +69,7 @@ pub async fn database_for_command(loaded: &Loaded, may_be_first: bool) -> Result
     Ok(database)
 }
 
-/// Opens the database that the table of an entity is in: its own, or that of the cluster.
+/// Opens the database that the table of an entity is in: its own, with so many connections at most, or that of the cluster.
 ///
 /// # Errors
 ///
@@ -78,9 +78,10 @@ pub async fn entity_database(
     loaded: &Loaded,
     store: &PostgresStore,
     name: &str,
+    connections: u32,
 ) -> Result<EntityDatabase, StateError> {
     match loaded.secrets.entity_databases.get(name) {
-        Some(url) => EntityDatabase::connect(url.text.expose_secret()).await,
+        Some(url) => EntityDatabase::connect(url.text.expose_secret(), connections).await,
         None => Ok(store.entity_database()),
     }
 }

@@ -61,6 +61,8 @@ failpoints! {
     /// Requests for volumes are committed; their messages are still in the queue.
     RequestsTaken = "inbox.taken",
 
+    /// A submit is intended; nothing is sent.
+    SubmitIntended = "service.intended",
     /// A service has taken work; its job is not recorded.
     JobSubmitted = "service.submitted",
     /// A service has said how a job stands; nothing is written.

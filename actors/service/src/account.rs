@@ -210,6 +210,12 @@ fn refused(error: ServiceError) -> ServiceError {
             retry_after,
             message: format!("the service account gets no token: {message}"),
         },
+        // Of the exchange for the token; whatever needed it was not sent.
+        ServiceError::Timeout { host, limit } => ServiceError::Unconnected {
+            host,
+            reason: format!("no token within {limit:?}"),
+        },
+        ServiceError::Broken { host, reason } => ServiceError::Unconnected { host, reason },
         error => error,
     }
 }
@@ -224,6 +230,7 @@ mod tests {
     use base64::prelude::BASE64_STANDARD;
 
     use super::*;
+    use crate::category::FailureCategory;
     use crate::testing::Answering;
 
     /// Key of an account whose tokens are at a URL, and its public half.
@@ -334,7 +341,7 @@ mod tests {
         let (key, _) = account(&google.url);
         let error = tokens(&key).header(at(0)).await.unwrap_err();
         assert!(
-            error.is_of_the_service() && error.category() == "access",
+            error.is_of_the_service() && error.category() == FailureCategory::Access,
             "{error}"
         );
         assert!(error.to_string().contains("Invalid JWT Signature"), "{error}");

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use parkhang_core::domain::FailureKind;
 
+use crate::category::FailureCategory;
+
 /// Reason why a service did not do what it was asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ServiceError {
@@ -13,8 +15,11 @@ pub enum ServiceError {
     Refused { host: String },
     #[error("ETIMEDOUT: no answer from {host} within {limit:?}")]
     Timeout { host: String, limit: Duration },
-    /// The connection failed in another way, such as in its TLS handshake, or broke.
+    /// There was no connection for another reason, such as a failed TLS handshake: nothing was sent.
     #[error("ECONNRESET: no connection to {host}: {reason}")]
+    Unconnected { host: String, reason: String },
+    /// The connection broke before the answer was there.
+    #[error("ECONNRESET: the connection to {host} broke: {reason}")]
     Broken { host: String, reason: String },
     #[error("HTTP {status}{}", said(.message))]
     Status {
@@ -46,7 +51,9 @@ impl ServiceError {
             Self::Dns { .. } | Self::Refused { .. } | Self::NoContent | Self::TooLarge { .. } => {
                 FailureKind::Hard
             }
-            Self::Timeout { .. } | Self::Broken { .. } | Self::Malformed(_) => FailureKind::Retriable,
+            Self::Timeout { .. } | Self::Unconnected { .. } | Self::Broken { .. } | Self::Malformed(_) => {
+                FailureKind::Retriable
+            }
             Self::Status { status, .. } => match status {
                 408 | 425 | 429 | 500.. => FailureKind::Retriable,
                 _ => FailureKind::Hard,
@@ -54,29 +61,42 @@ impl ServiceError {
         }
     }
 
-    /// Category of the error, one of few words.
-    pub const fn category(&self) -> &'static str {
+    pub const fn category(&self) -> FailureCategory {
         match self {
-            Self::Dns { .. } => "dns",
-            Self::Refused { .. } => "refused",
-            Self::Timeout { .. } => "timeout",
-            Self::Broken { .. } => "connection",
+            Self::Dns { .. } => FailureCategory::Dns,
+            Self::Refused { .. } => FailureCategory::Refused,
+            Self::Timeout { .. } => FailureCategory::Timeout,
+            Self::Unconnected { .. } | Self::Broken { .. } => FailureCategory::Connection,
             Self::Status { status, .. } => match status {
-                401 | 403 => "access",
-                408 | 425 | 429 => "busy",
-                500.. => "server",
-                _ => "request",
+                401 | 403 => FailureCategory::Access,
+                408 | 425 | 429 => FailureCategory::Busy,
+                500.. => FailureCategory::Server,
+                _ => FailureCategory::Request,
             },
-            Self::NoContent | Self::TooLarge { .. } | Self::Malformed(_) => "answer",
+            Self::NoContent | Self::TooLarge { .. } | Self::Malformed(_) => FailureCategory::Answer,
         }
     }
 
     /// True if the next request will most likely fail too, whatever it asks for: the service is away, overloaded, or shuts us out.
     pub fn is_of_the_service(&self) -> bool {
         match self {
-            Self::Dns { .. } | Self::Refused { .. } | Self::Timeout { .. } | Self::Broken { .. } => true,
+            Self::Dns { .. }
+            | Self::Refused { .. }
+            | Self::Timeout { .. }
+            | Self::Unconnected { .. }
+            | Self::Broken { .. } => true,
             Self::Status { status, .. } => matches!(status, 401 | 403 | 408 | 425 | 429 | 500..),
             Self::NoContent | Self::TooLarge { .. } | Self::Malformed(_) => false,
+        }
+    }
+
+    /// True if the service may have done what it was asked all the same, as only its answer is missing.
+    pub fn leaves_open(&self) -> bool {
+        match self {
+            Self::Timeout { .. } | Self::Broken { .. } => true,
+            // A gateway whose time ran out: the status for which Google says so.
+            Self::Status { status, .. } => *status == 504,
+            _ => false,
         }
     }
 
@@ -126,10 +146,19 @@ mod tests {
                 .iter()
                 .all(|error| error.kind() == FailureKind::Retriable)
         );
+        let unsent = ServiceError::Unconnected {
+            host: host(),
+            reason: "bad certificate".to_owned(),
+        };
+        let open = [&retriable[0], &status(504), &status(503), &unsent, &hard[0]];
+        assert_eq!(
+            open.map(ServiceError::leaves_open),
+            [true, true, false, false, false]
+        );
         assert_eq!(hard[0].to_string(), "ENOTFOUND: DNS lookup failed for db.example");
         assert_eq!(status(404).to_string(), "HTTP 404");
         assert_eq!(
-            [429, 503, 403, 404].map(|number| status(number).category()),
+            [429, 503, 403, 404].map(|number| status(number).category().as_str()),
             ["busy", "server", "access", "request"]
         );
     }

@@ -2,20 +2,24 @@
 
 use parkhang_core::domain::FailureKind;
 
+use crate::category::FailureCategory;
 use crate::error::ServiceError;
 
 /// Parts of texts about failures that no other try will mend.
-const HARD: [&str; 7] = [
-    "enotfound",
-    "dns lookup failed",
-    "econnrefused",
-    "connection refused",
-    "no content",
-    "forbidden",
-    "not found",
+const HARD: [(&str, FailureCategory); 7] = [
+    ("enotfound", FailureCategory::Dns),
+    ("dns lookup failed", FailureCategory::Dns),
+    ("econnrefused", FailureCategory::Refused),
+    ("connection refused", FailureCategory::Refused),
+    ("no content", FailureCategory::Answer),
+    ("forbidden", FailureCategory::Access),
+    ("not found", FailureCategory::Request),
 ];
 /// Statuses of HTTP of such failures,
-const HARD_STATUSES: [&str; 2] = ["403", "404"];
+const HARD_STATUSES: [(&str, FailureCategory); 2] = [
+    ("403", FailureCategory::Access),
+    ("404", FailureCategory::Request),
+];
 /// and words in front of one, without which a number may be anything.
 const BEFORE_A_STATUS: [&str; 7] = ["http", "status", "code", "error", "returned", "response", "got"];
 /// Longest text of a failure, in characters.
@@ -50,20 +54,28 @@ impl JobFailure {
 
 /// Kind of a failure that a text describes. A text that says nothing known is of one that may pass, as the number of tries is bounded.
 pub fn kind_of(message: &str) -> FailureKind {
-    let text = message.to_lowercase();
-    if HARD.iter().any(|part| text.contains(part)) || names_a_hard_status(&text) {
-        FailureKind::Hard
-    } else {
-        FailureKind::Retriable
+    match category_of(message) {
+        Some(_) => FailureKind::Hard,
+        None => FailureKind::Retriable,
     }
 }
 
-fn names_a_hard_status(text: &str) -> bool {
+/// Category of a failure that a text describes, if no other try will usually mend it.
+pub fn category_of(message: &str) -> Option<FailureCategory> {
+    let text = message.to_lowercase();
+    let named = HARD.iter().find(|(part, _)| text.contains(part));
+    named.map(|(_, category)| *category).or_else(|| by_status(&text))
+}
+
+fn by_status(text: &str) -> Option<FailureCategory> {
     let words = text.split(|c: char| !c.is_alphanumeric());
     let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
-    words.iter().enumerate().any(|(index, word)| {
+    words.iter().enumerate().find_map(|(index, word)| {
         let before = index.checked_sub(1).and_then(|before| words.get(before));
-        HARD_STATUSES.contains(word) && before.is_none_or(|before| BEFORE_A_STATUS.contains(before))
+        let (_, category) = HARD_STATUSES.iter().find(|(status, _)| status == word)?;
+        before
+            .is_none_or(|before| BEFORE_A_STATUS.contains(before))
+            .then_some(*category)
     })
 }
 

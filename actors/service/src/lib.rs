@@ -9,6 +9,7 @@
 
 mod account;
 mod answer;
+mod category;
 mod chat;
 mod client;
 mod endpoint;
@@ -25,11 +26,12 @@ mod testing;
 
 pub use account::is_account;
 pub use answer::JobLook;
+pub use category::FailureCategory;
 pub use chat::ChatClient;
 pub use client::{JobService, JobsClient};
 pub use endpoint::Credential;
 pub use error::ServiceError;
-pub use failure::{JobFailure, kind_of};
+pub use failure::{JobFailure, category_of, kind_of};
 pub use settings::{Fields, InvalidService, JobsSettings, Paths, check_url};
 pub use template::{BodyTemplate, TemplateError};
 pub use transport::{Bounds, Transport};

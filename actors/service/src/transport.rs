@@ -15,9 +15,9 @@ use hyper::body::Incoming;
 use hyper::header::RETRY_AFTER;
 use hyper::{HeaderMap, Request, Response, StatusCode};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::connect::dns::{GaiAddrs, GaiResolver, Name};
+use hyper_util::client::legacy::{self, Client};
 use hyper_util::rt::TokioExecutor;
 use rustls::crypto::aws_lc_rs;
 use rustls::{ClientConfig, RootCertStore};
@@ -141,26 +141,26 @@ fn wait_of(value: &str, now: DateTime<Utc>) -> Option<Duration> {
 }
 
 /// Error of a request that has no answer, by the causes in its chain.
-fn unanswered(host: &str, error: &(dyn Error + 'static)) -> ServiceError {
+fn unanswered(host: &str, error: &legacy::Error) -> ServiceError {
     let host = host.to_owned();
+    let is_unsent = error.is_connect();
     let mut reason = error.to_string();
-    let mut cause = Some(error);
+    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(error) = cause {
         if error.is::<LookupFailed>() {
             return ServiceError::Dns { host };
         }
-        match error.downcast_ref::<io::Error>().map(io::Error::kind) {
-            Some(io::ErrorKind::ConnectionRefused) => return ServiceError::Refused { host },
-            Some(io::ErrorKind::TimedOut) => {
-                return ServiceError::Timeout { host, limit: CONNECT };
-            }
-            _ => {}
+        if error.downcast_ref::<io::Error>().map(io::Error::kind) == Some(io::ErrorKind::ConnectionRefused) {
+            return ServiceError::Refused { host };
         }
         // The innermost tells most.
         reason = error.to_string();
         cause = error.source();
     }
-    ServiceError::Broken { host, reason }
+    match is_unsent {
+        true => ServiceError::Unconnected { host, reason },
+        false => ServiceError::Broken { host, reason },
+    }
 }
 
 /// Resolver of the system whose errors are told from those of connections.

@@ -40,6 +40,7 @@ use self::chat::ChatEngine;
 use self::error::Failure;
 use self::pace::Pace;
 use self::vision::VisionEngine;
+use crate::services::Rate;
 
 pub use error::EngineError;
 pub use operations::{PagesToRead, VisionOperations, asked_about, request_about};
@@ -58,6 +59,8 @@ pub struct EngineSettings {
     pub max_body: usize,
     /// Requests under way at once.
     pub in_flight: usize,
+    /// Most requests in a second.
+    pub rate: Option<Rate>,
     /// Pause after a failure of the service, which doubles with each one in a row.
     pub backoff: Duration,
     pub prices: Prices,
@@ -154,7 +157,7 @@ impl Engine {
             ..
         } = settings;
         let digest = reading.digest();
-        let pace = Pace::new(&name, settings.in_flight, settings.backoff);
+        let pace = Pace::new(&name, settings.in_flight, settings.rate, settings.backoff);
         let protocol = match reading {
             Reading::Vision(reading) => {
                 let client = VisionClient::new(&url, credential, bounds, transport)?;

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep};
 
 use super::error::Failure;
 use super::lately::Lately;
-use crate::services::ServiceHealth;
+use crate::services::{Rate, ServiceHealth};
 
 /// Tries of a request, with the first one.
 const TRIES: u32 = 5;
@@ -56,11 +56,11 @@ pub(super) struct Turn<'a> {
 }
 
 impl Pace {
-    pub(super) fn new(service: &str, in_flight: usize, backoff: Duration) -> Self {
+    pub(super) fn new(service: &str, in_flight: usize, rate: Option<Rate>, backoff: Duration) -> Self {
         Self {
             permits: Semaphore::new(in_flight.clamp(1, Semaphore::MAX_PERMITS)),
             probe: tokio::sync::Mutex::const_new(()),
-            health: ServiceHealth::with_breaker(service, None, Breaker::new(backoff)),
+            health: ServiceHealth::with_breaker(service, rate, Breaker::new(backoff)),
             backoff,
             under_way: AtomicU64::new(0),
             answered: Mutex::default(),
@@ -134,6 +134,7 @@ impl Pace {
         loop {
             let answer = {
                 let _turn = self.turn().await?;
+                self.health.turn().await;
                 let under_way = UnderWay::begin(&self.under_way);
                 let answer = request().await;
                 drop(under_way);
@@ -144,7 +145,7 @@ impl Pace {
                         self.health.succeeded();
                     }
                     Err(error) => {
-                        self.health.count_error(error.category());
+                        self.health.count_error(error.category().as_str());
                         self.health.failed(error);
                     }
                 }
@@ -172,7 +173,7 @@ impl Pace {
             retry_after: None,
             message: reason.to_owned(),
         };
-        self.health.count_error(error.category());
+        self.health.count_error(error.category().as_str());
         if tries >= TRIES {
             return false;
         }
@@ -206,7 +207,7 @@ mod tests {
     /// Rows: 235.
     #[tokio::test(start_paused = true)]
     async fn a_service_is_waited_for_as_long_as_it_asks_and_not_for_ever() {
-        let pace = Pace::new("vision", 4, Duration::from_secs(1));
+        let pace = Pace::new("vision", 4, None, Duration::from_secs(1));
         let started = Instant::now();
         let mut answers = vec![Ok(()), Err(busy(Some(9))), Err(busy(Some(7)))];
         let asked = pace.ask(|| std::future::ready(answers.pop().unwrap())).await;
@@ -232,10 +233,20 @@ mod tests {
         assert!(started.elapsed().is_zero(), "it is not even asked");
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn requests_have_their_turns_at_the_rate_of_the_service() {
+        let pace = Pace::new("vision", 4, Rate::new(4), Duration::from_secs(1));
+        let started = Instant::now();
+        for _ in 0..9 {
+            pace.ask(|| std::future::ready(Ok(()))).await.unwrap();
+        }
+        assert_eq!(started.elapsed(), Duration::from_secs(2));
+    }
+
     /// Rows: 84.
     #[tokio::test(start_paused = true)]
     async fn what_is_under_way_is_told_beside_what_was_answered_and_what_failed() {
-        let pace = Pace::new("vision", 4, Duration::from_secs(1));
+        let pace = Pace::new("vision", 4, None, Duration::from_secs(1));
         let now = DateTime::from_timestamp(1_700_000_000, 0).unwrap();
         pace.ask(|| std::future::ready(Ok(()))).await.unwrap();
         let mut asks = Box::pin(pace.ask(std::future::pending::<Result<(), ServiceError>>));
@@ -266,14 +277,14 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_error_of_a_page_counts_at_every_try() {
-        let pace = Pace::new("vision", 4, Duration::from_secs(1));
+        let pace = Pace::new("vision", 4, None, Duration::from_secs(1));
         assert!(pace.may_ask_again("busy", 1) && !pace.may_ask_again("busy", TRIES));
         assert_eq!(pace.health.counts(), (0, 2));
     }
 
     #[tokio::test(start_paused = true)]
     async fn one_request_alone_finds_out_whether_a_service_is_back() {
-        let pace = Pace::new("vision", 10, Duration::from_secs(1));
+        let pace = Pace::new("vision", 10, None, Duration::from_secs(1));
         pace.health.failed(&busy(None));
         let (at_once, most, is_back) = (Cell::new(0), Cell::new(0), Cell::new(false));
         let request = || async {

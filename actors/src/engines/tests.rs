@@ -15,6 +15,7 @@ fn settings(url: &str, reading: Reading) -> EngineSettings {
         timeout: Duration::from_secs(20),
         max_body: 100_000,
         in_flight: 1,
+        rate: None,
         backoff: Duration::from_millis(1),
         prices: Prices::default(),
         reading,

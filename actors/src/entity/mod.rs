@@ -21,7 +21,7 @@ use async_trait::async_trait;
 use parkhang_core::domain::{EntityStage, EntityStatus, StageName};
 use parkhang_core::policy::entity::{EntityEvent, EntityFence};
 use parkhang_service::{JobFailure, JobLook};
-use parkhang_state::{EntityCounts, EntityOutcome, EntityTable, Finding, StateError};
+use parkhang_state::{EntityCounts, EntityOutcome, EntityTable, Finding, ServiceStore, StateError};
 use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -46,6 +46,8 @@ pub struct EntityOptions {
     pub webhook_url: Option<String>,
     /// Counter of what the services have of others, which is a part of what they may have at once.
     pub elsewhere: Option<Arc<dyn WorkElsewhere>>,
+    /// Store by which processes share the rates of services; without one a rate is that of this process.
+    pub services: Option<Arc<dyn ServiceStore>>,
 }
 
 impl Default for EntityOptions {
@@ -55,6 +57,7 @@ impl Default for EntityOptions {
             poll_interval: Duration::from_millis(500),
             webhook_url: None,
             elsewhere: None,
+            services: None,
         }
     }
 }
@@ -111,6 +114,7 @@ impl Entities {
             let shared = known.entry(service.name.clone()).or_insert_with(|| {
                 let bounds = bounds.get(&service.name);
                 let rate = bounds.and_then(|bounds| bounds.rate);
+                let health = ServiceHealth::sharing(&service.name, rate, options.services.clone());
                 let stages = stages_of.remove(&service.name).unwrap_or_default();
                 let room = Room::new(
                     &service.name,
@@ -118,7 +122,7 @@ impl Entities {
                     stages,
                     options.elsewhere.clone(),
                 );
-                (Arc::new(ServiceHealth::new(&service.name, rate)), Arc::new(room))
+                (Arc::new(health), Arc::new(room))
             });
             let (health, room) = shared.clone();
             served_stages.push(Arc::new(ServedStage {
@@ -198,7 +202,7 @@ impl Entities {
     ) -> Result<Option<EntityOutcome>, StateError> {
         let of = || EntityFence::Job(job.to_owned());
         let stage = &served.stage;
-        let outcome = match look {
+        let outcome = match served.service.retry.look(look) {
             JobLook::Running => return Ok(None),
             JobLook::Completed(result) => {
                 let event = EntityEvent::Completed { job: job.to_owned() };

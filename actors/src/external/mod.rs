@@ -8,6 +8,7 @@
 //! All state is in the store. A leader that finds a lease without a job submits it again under the same key; what is heard of a job ends the
 //! lease that the job was submitted for, or nothing.
 
+mod before;
 mod context;
 mod inbox;
 mod pages;
@@ -22,7 +23,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use parkhang_core::domain::{Amount, Fence, StageLimits, StageName, WorkerId, WorkerRecord};
+use futures::{StreamExt, future, stream};
+use parkhang_core::domain::{Amount, Fence, ServiceMessage, StageLimits, StageName, WorkerId, WorkerRecord};
 use parkhang_state::{ServiceStore, StateError, StateStore};
 use parkhang_store::storage::ArtifactStore;
 use tokio::sync::{Semaphore, mpsc, watch};
@@ -47,8 +49,9 @@ pub use self::inbox::MessageInbox;
 const REPORT_AGAIN: Duration = Duration::from_secs(1);
 /// Pause before the records of the services are read again that could not be.
 const RESTORE_AGAIN: Duration = Duration::from_secs(1);
-/// Messages that are read at once.
+/// Messages that are read at once, and carried out at once.
 const MESSAGES: usize = 100;
+const MESSAGES_AT_ONCE: usize = 16;
 /// Interval at which the counts of a service are recorded.
 const TELL_COUNTS: Duration = Duration::from_secs(5);
 /// Submits to one service at the same time.
@@ -142,6 +145,7 @@ impl ExternalStages {
         bounds: &BTreeMap<String, ServiceBounds>,
     ) -> Self {
         let (sender, receiver) = mpsc::unbounded_channel();
+        let store = &site.services;
         let mut services: BTreeMap<String, Arc<SharedService>> = BTreeMap::new();
         let mut served_stages = Vec::new();
         for stage in stages {
@@ -149,7 +153,11 @@ impl ExternalStages {
             let shared = services.entry(name.clone()).or_insert_with(|| {
                 let bounds = bounds.get(name);
                 Arc::new(SharedService {
-                    health: ServiceHealth::new(name, bounds.and_then(|bounds| bounds.rate)),
+                    health: ServiceHealth::sharing(
+                        name,
+                        bounds.and_then(|bounds| bounds.rate),
+                        Some(store.clone()),
+                    ),
                     max_in_flight: bounds.map_or(usize::MAX, |bounds| bounds.max_in_flight),
                     submits: Semaphore::new(SUBMITS),
                     elsewhere: AtomicUsize::new(0),
@@ -319,17 +327,30 @@ impl ExternalStages {
         let mut last = 0;
         loop {
             let kept = services.kept_messages(last, MESSAGES).await?;
-            for (number, message) in &kept {
-                match self.hear(&told(message)).await {
-                    Ok(_) => services.drop_message(*number).await?,
-                    Err(error) => {
-                        warn!(%error, job = message.job, "a message of a service is carried out later")
-                    }
-                }
-                last = *number;
+            let messages = kept.iter();
+            let messages: Vec<_> = messages
+                .map(|(number, message)| self.carry_out_kept(*number, message))
+                .collect();
+            // The ends of many jobs are written by one transaction.
+            let carried_out = stream::iter(messages).buffer_unordered(MESSAGES_AT_ONCE);
+            let over: Vec<i64> = carried_out.filter_map(future::ready).collect().await;
+            if !over.is_empty() {
+                services.drop_messages(&over).await?;
             }
+            last = kept.last().map_or(last, |(number, _)| *number);
             if kept.len() < MESSAGES {
                 return Ok(());
+            }
+        }
+    }
+
+    /// Carries out a message that was kept; returns its number if it is over.
+    async fn carry_out_kept(&self, number: i64, message: &ServiceMessage) -> Option<i64> {
+        match self.hear(&told(message)).await {
+            Ok(_) => Some(number),
+            Err(error) => {
+                warn!(%error, job = message.job, "a message of a service is carried out later");
+                None
             }
         }
     }

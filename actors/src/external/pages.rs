@@ -74,6 +74,11 @@ impl VolumePages {
         json!(self.pages).to_string()
     }
 
+    /// Place of the answers, which is made of what is asked.
+    pub(super) fn place(&self) -> &str {
+        self.output.as_str()
+    }
+
     /// Use of the service by a submit: each page counts.
     pub(super) fn usage(&self) -> Usage {
         Usage {

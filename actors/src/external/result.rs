@@ -31,7 +31,7 @@ impl ExternalStages {
         job: &str,
         look: JobLook,
     ) -> Result<(), StateError> {
-        let (verdict, error) = match look {
+        let (verdict, error) = match served.stage.service.retry.look(look) {
             JobLook::Running => return Ok(()),
             JobLook::Completed(result) => match self.keep(served, fence, job, &result).await? {
                 Some(report) => (StageVerdict::Succeeded(report), None),

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use chrono::TimeDelta;
 use parkhang_core::domain::{
     Expense, FailureKind, Fence, Job, ServiceJob, StageRun, StageVerdict, Task, Usage,
 };
+use parkhang_core::failpoint::Failpoint;
 use parkhang_service::JobFailure;
 use parkhang_state::StateError;
 use parkhang_store::artifact::ArtifactLayout;
@@ -13,11 +13,11 @@ use tokio::sync::SemaphorePermit;
 use tokio::time::sleep;
 use tracing::{debug, warn};
 
+use super::before::Before;
 use super::context::context;
 use super::pages::VolumePages;
 use super::result::failed;
 use super::{ExternalStages, ServedStage};
-use crate::engines::VisionOperations;
 use crate::services::{FIRST_WRITE_PAUSE, StageService, WRITES};
 
 /// Work that leaves for a service.
@@ -76,12 +76,25 @@ impl Drop for Submission {
 /// End of a submit.
 enum Submitted<'a> {
     /// The service has named the job. Its expense is to be written under the permit, as no more than that may go beyond a budget.
-    Job(String, Usage, SemaphorePermit<'a>),
+    Job(TakenJob, SemaphorePermit<'a>),
+    /// The service may have taken the job, and knows no keys: its answers are waited for until the lease runs out, and nothing is sent.
+    Awaited,
     /// Nothing was sent now, as the service takes nothing. Something may have been before.
     Nothing,
     /// Nothing was ever sent, as the job has spent its budget.
     Withheld,
     Failed(JobFailure),
+}
+
+/// Job that a service has taken for a lease.
+#[derive(Debug)]
+pub(super) struct TakenJob {
+    /// Id that the service gave it.
+    pub(super) id: String,
+    /// Place at which the service writes its answers itself.
+    pub(super) place: Option<String>,
+    /// Use of the service by the submit of this lease; none where that of another one began the job.
+    pub(super) usage: Usage,
 }
 
 /// Key of a submit: the same for each transmission of one lease, and no other.
@@ -126,15 +139,19 @@ impl ExternalStages {
     /// Submits the work of a lease, and writes what became of that. What cannot be written is submitted again, under the same key.
     async fn submit(&self, submission: Submission) {
         let (fence, is_resumed) = (&submission.fence, submission.is_resumed);
+        let knows_keys = submission.served.stage.service.client.knows_keys();
         let written = match self.send(&submission).await {
-            Ok(Submitted::Job(job, usage, permit)) => {
-                let expense = submission.served.expense(fence, usage);
+            Ok(Submitted::Job(job, permit)) => {
+                let expense = submission.served.expense(fence, job.usage);
                 self.record(&expense, job, permit).await;
                 Ok(())
             }
+            Ok(Submitted::Awaited) => Ok(()),
             // It may have the job already: under another key it would do the work twice.
             Ok(Submitted::Nothing) if is_resumed => Ok(()),
-            Ok(Submitted::Failed(failure)) if is_resumed && failure.kind == FailureKind::Retriable => {
+            Ok(Submitted::Failed(failure))
+                if is_resumed && knows_keys && failure.kind == FailureKind::Retriable =>
+            {
                 debug!(task = %fence.task, stage = %fence.stage, error = failure.message, "submitted again later");
                 Ok(())
             }
@@ -191,29 +208,37 @@ impl ExternalStages {
         let request = self.request(service, &job, &task, fence, &runs).await;
         let (body, pages) = match request {
             Ok(request) => request,
+            // What may have been submitted is not given up because the storage is away.
+            Err(failure) if *is_resumed && failure.kind == FailureKind::Retriable => {
+                return Ok(Submitted::Nothing);
+            }
             Err(failure) => return Ok(Submitted::Failed(failure)),
         };
         // A submit that may have been sent before may be paid for already, and goes on.
         let is_first = self.site.services.intend_submit(fence, (self.site.now)()).await?;
+        Failpoint::SubmitIntended.pass();
         if let Some(pages) = pages.as_ref().filter(|_| !(is_first && job.config.force)) {
-            match pages.are_answered(self.site.artifacts.as_ref()).await {
-                Ok(true) => {
-                    let found = VisionOperations::FOUND.to_owned();
-                    return Ok(Submitted::Job(found, Usage::default(), permit));
-                }
-                // What has no key is found by what it writes, and may take its time.
-                Ok(false) if !is_first && self.is_awaited(served, &task) => return Ok(Submitted::Nothing),
-                Ok(false) => {}
-                Err(error) => return Err(StateError::Unavailable(error.to_string())),
+            match self.before(served, fence, pages, is_first).await? {
+                Before::Taken(job) => return Ok(Submitted::Job(job, permit)),
+                Before::Unsaid => return Ok(Submitted::Nothing),
+                Before::Unknown if !is_first => return Ok(Submitted::Awaited),
+                Before::Unknown => {}
             }
         }
         if is_first && !store.spend(&served.expense(fence, Usage::default())).await? {
             return Ok(Submitted::Withheld);
         }
-        let usage = pages.map_or(Usage::CALL, |pages| pages.usage());
+        let (usage, place) = match &pages {
+            Some(pages) => (pages.usage(), Some(pages.place().to_owned())),
+            None => (Usage::CALL, None),
+        };
         Ok(match service.submit(health, &key(fence), body).await {
-            Ok(job) => Submitted::Job(job, usage, permit),
-            Err(error) => Submitted::Failed(error.into()),
+            Ok(id) => Submitted::Job(TakenJob { id, place, usage }, permit),
+            Err(error) if !service.client.knows_keys() && error.leaves_open() => {
+                warn!(task = %fence.task, stage = %fence.stage, %error, "whether the service has taken the work is not known");
+                Submitted::Awaited
+            }
+            Err(error) => Submitted::Failed(service.retry.failure(error)),
         })
     }
 
@@ -235,18 +260,14 @@ impl ExternalStages {
         Ok((pages.body(), Some(pages)))
     }
 
-    /// Returns whether the job of a lease that may have been submitted is waited for, and not submitted again yet.
-    fn is_awaited(&self, served: &ServedStage, task: &Task) -> bool {
-        let half = TimeDelta::from_std(served.stage.limits.stuck_timeout / 2).unwrap_or(TimeDelta::MAX);
-        task.started_at
-            .is_some_and(|began| (self.site.now)() - began < half)
-    }
-
     /// Writes the job of a lease, and tries again for a while. Without it the work is submitted again, under the same key. The permit is
     /// released as soon as the expense is written.
-    async fn record(&self, expense: &Expense, job: String, permit: SemaphorePermit<'_>) {
+    async fn record(&self, expense: &Expense, taken: TakenJob, permit: SemaphorePermit<'_>) {
         let fence = &expense.fence;
-        let job = ServiceJob::new(fence.clone(), job, (self.site.now)());
+        let job = ServiceJob {
+            place: taken.place,
+            ..ServiceJob::new(fence.clone(), taken.id, (self.site.now)())
+        };
         let mut pause = FIRST_WRITE_PAUSE;
         let mut permit = Some(permit);
         for _ in 0..WRITES {

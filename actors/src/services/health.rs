@@ -1,8 +1,7 @@
 //! Health of a service, as far as this process has seen, and the rate at which it is given work.
 
 use std::collections::BTreeMap;
-use std::num::NonZeroU32;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -10,20 +9,20 @@ use parkhang_core::domain::ServiceRecord;
 use parkhang_core::policy::breaker::Breaker;
 use parkhang_core::policy::service::FIRST_PAUSE;
 use parkhang_service::ServiceError;
+use parkhang_state::ServiceStore;
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 use tracing::{info, warn};
 
+use super::turns::{Rate, Turns};
 use crate::telemetry::{service_failed, service_took};
-
-/// Most submits to a service in a second.
-pub type Rate = NonZeroU32;
 
 /// Circuit breaker of a service, and the pace of its submits.
 #[derive(Debug)]
 pub struct ServiceHealth {
     service: String,
-    rate: Option<Rate>,
+    /// Turns of submits, where the service has a rate.
+    turns: Option<Turns>,
     state: Mutex<State>,
     changed: Notify,
 }
@@ -38,8 +37,6 @@ struct State {
     /// Jobs that the service has taken, and failures by category, since it is known.
     submits: u64,
     errors: BTreeMap<String, u64>,
-    /// Time at which the submit after the last one that was let through has its turn.
-    next_turn: Option<Instant>,
 }
 
 impl ServiceHealth {
@@ -47,17 +44,24 @@ impl ServiceHealth {
         Self::with_breaker(service, rate, Breaker::new(FIRST_PAUSE))
     }
 
+    /// The same for a service whose rate holds for all together that give it work from the same store.
+    pub(crate) fn sharing(service: &str, rate: Option<Rate>, store: Option<Arc<dyn ServiceStore>>) -> Self {
+        Self {
+            turns: rate.map(|rate| Turns::new(service, rate, store)),
+            ..Self::new(service, None)
+        }
+    }
+
     pub(crate) fn with_breaker(service: &str, rate: Option<Rate>, breaker: Breaker) -> Self {
         Self {
             service: service.to_owned(),
-            rate,
+            turns: rate.map(|rate| Turns::new(service, rate, None)),
             state: Mutex::new(State {
                 breaker,
                 error: None,
                 changes: 0,
                 submits: 0,
                 errors: BTreeMap::new(),
-                next_turn: None,
             }),
             changed: Notify::new(),
         }
@@ -142,26 +146,21 @@ impl ServiceHealth {
             return 0;
         }
         let by_health = if self.is_in_doubt() { 1 } else { usize::MAX };
-        let by_rate = self.rate.map_or(usize::MAX, |rate| rate.get() as usize);
+        let turns = self.turns.as_ref();
+        let by_rate = turns.map_or(usize::MAX, |turns| turns.rate().get() as usize);
         by_health.min(by_rate).saturating_sub(under_way)
     }
 
     /// True if the end of a submit makes room for another one.
     pub(crate) fn is_limited(&self) -> bool {
-        self.rate.is_some() || self.is_in_doubt()
+        self.turns.is_some() || self.is_in_doubt()
     }
 
     /// Waits for the turn of a submit.
     pub(crate) async fn turn(&self) {
-        let Some(rate) = self.rate else { return };
-        let now = Instant::now();
-        let turn = {
-            let mut state = self.state();
-            let turn = state.next_turn.map_or(now, |next| next.max(now));
-            state.next_turn = Some(turn + Duration::from_secs(1) / rate.get());
-            turn
-        };
-        sleep(turn - now).await;
+        if let Some(turns) = &self.turns {
+            turns.turn().await;
+        }
     }
 
     /// Waits until the health of the service, or what it may be given, is another one.
@@ -215,6 +214,9 @@ fn std_now() -> std::time::Instant {
 
 #[cfg(test)]
 mod tests {
+    use futures::future::join_all;
+    use parkhang_state::MemoryStore;
+
     use super::*;
 
     fn busy(retry_after: Option<u64>) -> ServiceError {
@@ -264,6 +266,22 @@ mod tests {
             Duration::ZERO,
             "nothing is saved up, and nothing owed"
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_shares_a_store_shares_the_rate() {
+        let store: Arc<dyn ServiceStore> = Arc::new(MemoryStore::new());
+        let sharing = || ServiceHealth::sharing("llm", Rate::new(8), Some(store.clone()));
+        let (here, there) = (sharing(), sharing());
+        let began = Instant::now();
+        let turns = |health| join_all((0..20).map(move |_| ServiceHealth::turn(health)));
+        tokio::join!(turns(&here), turns(&there));
+        let gaps = 39;
+        assert_eq!(began.elapsed(), Duration::from_secs(1) * gaps / 8);
+        let other = ServiceHealth::sharing("scraper", Rate::new(8), Some(store.clone()));
+        let began = Instant::now();
+        other.turn().await;
+        assert_eq!(began.elapsed(), Duration::ZERO, "another service has other turns");
     }
 
     #[tokio::test(start_paused = true)]

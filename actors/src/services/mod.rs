@@ -9,6 +9,8 @@
 mod health;
 mod message;
 mod poller;
+mod retries;
+mod turns;
 
 use std::fmt;
 use std::sync::Arc;
@@ -25,9 +27,11 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
-pub use health::{Rate, ServiceHealth};
+pub use health::ServiceHealth;
 pub use message::{JobMessage, MalformedMessage};
 pub(crate) use poller::{Page, PolledJobs, poll};
+pub use retries::RetryOverrides;
+pub use turns::Rate;
 
 /// Looks at work whose job has not been recorded yet when its end is told, and the pause between them.
 pub(crate) const LOOKS_AHEAD: u32 = 20;
@@ -50,6 +54,8 @@ pub struct StageService {
     pub poll_interval: Duration,
     /// True if the service tells of the end of its jobs by itself.
     pub has_webhook: bool,
+    /// Failures that are tried again, or not, otherwise than usual.
+    pub retry: RetryOverrides,
     /// Digest of all that decides about the readings of a service that reads the pages of a volume; `None` for one that is sent a body.
     pub reader: Option<Digest>,
 }
@@ -122,7 +128,7 @@ impl StageService {
                 health.succeeded();
             }
             Err(error) => {
-                health.count_error(error.category());
+                health.count_error(error.category().as_str());
                 health.failed(error);
             }
         }

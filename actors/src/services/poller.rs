@@ -136,6 +136,7 @@ mod tests {
     use parkhang_service::{JobService, ServiceError};
     use serde_json::json;
 
+    use super::super::RetryOverrides;
     use super::*;
 
     /// Service all of whose jobs are done.
@@ -213,6 +214,7 @@ mod tests {
             max_body: 1000,
             poll_interval: Duration::from_secs(1),
             has_webhook: false,
+            retry: RetryOverrides::default(),
             reader: None,
         };
         let health = ServiceHealth::new("llm", None);

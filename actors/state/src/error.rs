@@ -21,6 +21,9 @@ pub enum StateError {
     /// The database cannot be reached or refused a statement; the same request may succeed later.
     #[error("state store: {0}")]
     Unavailable(String),
+    /// A pooler is in front of the database that does not keep sessions.
+    #[error("a pooler is in front of the database, and {0}: docs/state.md says what may be pooled")]
+    Pooled(&'static str),
     /// Another orchestrator leads. Nothing was written, and nothing of this epoch will be.
     #[error("epoch {0} is over: another orchestrator leads")]
     Deposed(Epoch),

@@ -4,6 +4,8 @@
 //! same key, and the service answers with the job that it has.
 
 use std::fmt;
+use std::num::NonZeroU32;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
@@ -60,8 +62,8 @@ pub trait ServiceStore: Send + Sync + fmt::Debug {
     async fn kept_messages(&self, after: i64, limit: usize)
     -> Result<Vec<(i64, ServiceMessage)>, StateError>;
 
-    /// Deletes a message that is carried out.
-    async fn drop_message(&self, number: i64) -> Result<(), StateError>;
+    /// Deletes messages that are carried out.
+    async fn drop_messages(&self, numbers: &[i64]) -> Result<(), StateError>;
 
     /// Writes how a service is doing, in place of what was written before.
     ///
@@ -69,6 +71,9 @@ pub trait ServiceStore: Send + Sync + fmt::Debug {
     ///
     /// [`StateError::Deposed`] if the store belongs to a leader that was replaced, and those of every method.
     async fn record_service(&self, record: &ServiceRecord) -> Result<(), StateError>;
+
+    /// Takes the next turn of a submit to a service, of which all who ask together have `rate` in a second. Returns the time until then.
+    async fn take_turn(&self, service: &str, rate: NonZeroU32) -> Result<Duration, StateError>;
 
     /// Returns how the services are doing, by name.
     async fn services(&self) -> Result<Vec<ServiceRecord>, StateError>;

@@ -3,9 +3,11 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod budgets;
+mod distant;
 mod entities;
 mod histories;
 mod leases;
+mod news;
 mod operations;
 mod service;
 mod serving;

@@ -12,7 +12,7 @@ use hyper::body::Incoming;
 use hyper::{Method, Request, Response};
 use parkhang_actors::engines::VisionOperations;
 use parkhang_actors::external::ExternalStages;
-use parkhang_actors::services::StageService;
+use parkhang_actors::services::{RetryOverrides, StageService};
 use parkhang_answers::vision::Feature;
 use parkhang_core::domain::testing::{new_job, stage};
 use parkhang_core::domain::{Attempt, Job, JobConfig, JobStatus, NewJob, Task, TaskStatus};
@@ -37,8 +37,14 @@ const STAGE: &str = "google";
 enum Fault {
     /// The operation is carried out, and the answer to its submit never comes.
     Silent,
+    /// The same, and the operation runs until [`Google::finish`].
+    SilentAndSlow,
+    /// The operation runs until [`Google::finish`].
+    Slow,
     /// The operation is carried out and forgotten.
     Forgotten,
+    /// The operation is forgotten before it is carried out.
+    Expired,
     /// The operation fails as a whole.
     Failed,
     /// A success that holds an error and names no operation.
@@ -51,6 +57,8 @@ struct State {
     /// Images that were read.
     paid: usize,
     operations: BTreeMap<String, Value>,
+    /// Operations that run, each with what was asked.
+    running: Vec<(String, Value)>,
     storage: Arc<MemoryArtifacts>,
 }
 
@@ -67,6 +75,7 @@ impl Google {
             submits: 0,
             paid: 0,
             operations: BTreeMap::new(),
+            running: Vec::new(),
             storage: storage.clone(),
         }));
         let shared = state.clone();
@@ -84,11 +93,23 @@ impl Google {
         (state.submits, state.paid)
     }
 
-    fn at_stage(&self) -> StageService {
-        let bounds = Bounds {
-            time: Duration::from_secs(20),
-            body: 1 << 20,
+    /// Carries out the operations that run.
+    async fn finish(&self) {
+        let (running, storage) = {
+            let mut state = self.state.lock().unwrap();
+            (std::mem::take(&mut state.running), state.storage.clone())
         };
+        for (name, body) in running {
+            let read = carry_out(&storage, &body).await;
+            let mut state = self.state.lock().unwrap();
+            state.paid += read;
+            state.operations.insert(name.clone(), done(&name));
+        }
+    }
+
+    /// Google as the service of the stage, whose answers are waited for so long.
+    fn at_stage(&self, time: Duration) -> StageService {
+        let bounds = Bounds { time, body: 1 << 20 };
         let client = VisionClient::new(&self.url, None, bounds, Transport::new().unwrap()).unwrap();
         let feature = Feature {
             model: "builtin/weekly".to_owned(),
@@ -101,9 +122,14 @@ impl Google {
             max_body: 1 << 20,
             poll_interval: Duration::from_millis(50),
             has_webhook: false,
+            retry: RetryOverrides::default(),
             reader: Some(Digest::of(b"builtin/weekly")),
         }
     }
+}
+
+fn done(name: &str) -> Value {
+    json!({"name": name, "done": true, "response": {}})
 }
 
 async fn answer(
@@ -143,16 +169,24 @@ async fn answer(
         state.lock().unwrap().operations.insert(name.clone(), operation);
         return Ok(reply(200, &json!({ "name": name })));
     }
-    let read = carry_out(&storage, &body).await;
-    {
-        let mut state = state.lock().unwrap();
-        state.paid += read;
-        if fault.is_none() {
-            let operation = json!({"name": name, "done": true, "response": {}});
+    match fault {
+        Some(Fault::Expired) => {}
+        Some(Fault::Slow | Fault::SilentAndSlow) => {
+            let mut state = state.lock().unwrap();
+            let operation = json!({"name": name, "metadata": {"state": "RUNNING"}});
             state.operations.insert(name.clone(), operation);
+            state.running.push((name.clone(), body));
+        }
+        _ => {
+            let read = carry_out(&storage, &body).await;
+            let mut state = state.lock().unwrap();
+            state.paid += read;
+            if fault.is_none() {
+                state.operations.insert(name.clone(), done(&name));
+            }
         }
     }
-    if fault == Some(Fault::Silent) {
+    if matches!(fault, Some(Fault::Silent | Fault::SilentAndSlow)) {
         std::future::pending::<()>().await;
     }
     Ok(reply(200, &json!({ "name": name })))
@@ -199,6 +233,18 @@ fn reading() -> NewJob {
 
 async fn the_task(store: &MemoryStore, job: &Job) -> Task {
     store.tasks(job.id).await.unwrap().remove(0)
+}
+
+/// Names of the jobs that Google has had for a task, in their order.
+async fn names_of_jobs(store: &MemoryStore, task: &Task) -> Vec<String> {
+    let jobs = store.service_jobs(task.id).await.unwrap();
+    jobs.into_iter().map(|job| job.job).collect()
+}
+
+/// Pages that were counted as calls of Google.
+async fn counted(store: &MemoryStore, job: &Job) -> u64 {
+    let spending = store.spending(Some(job.id)).await.unwrap();
+    spending.iter().map(|spending| spending.usage.calls).sum()
 }
 
 /// Tables of a volume whose pages are straightened and cut.
@@ -259,13 +305,23 @@ async fn lead(
     storage: &Arc<MemoryArtifacts>,
     google: &Google,
 ) -> (Sandbox, Arc<ExternalStages>, JoinHandle<()>) {
+    lead_within(store, storage, google, Duration::from_secs(20)).await
+}
+
+/// Leads, and waits so long for each answer of Google.
+async fn lead_within(
+    store: &Arc<MemoryStore>,
+    storage: &Arc<MemoryArtifacts>,
+    google: &Google,
+    time: Duration,
+) -> (Sandbox, Arc<ExternalStages>, JoinHandle<()>) {
     let sandbox = leader(store.clone()).start().await;
     let (stages, running) = external(
         &sandbox.orchestrator,
         store.clone(),
         store.clone(),
         storage.clone(),
-        vec![(STAGE, google.at_stage())],
+        vec![(STAGE, google.at_stage(time))],
     );
     (sandbox, stages, running)
 }
@@ -300,11 +356,70 @@ async fn an_operation_whose_answer_was_lost_is_found_by_what_it_writes_and_paid_
     second.stop().await;
 }
 
+/// The leader dies while Google works, and the lease runs out. The operation has a name, under which Google is asked about it.
+///
+/// Rows: 84, 237, 242.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_operation_that_outlives_its_leader_and_its_lease_is_waited_for_and_paid_once() {
+    let storage = Arc::new(MemoryArtifacts::default());
+    let google = Google::start(&storage, &[Fault::Slow]).await;
+    let store = Arc::new(MemoryStore::new());
+    let job = store.create_job(&reading(), Utc::now()).await.unwrap();
+    let task = the_task(&store, &job).await;
+    put_pages(&storage, &job, &task).await;
+    let (first, _, running) = lead(&store, &storage, &google).await;
+    let names = async || names_of_jobs(&store, &task).await;
+    Wait::until("the operation has a name")
+        .sees_async(names, |names| names.len() == 1)
+        .await;
+    running.abort();
+    first.orchestrator.kill();
+
+    let (second, _, running) = lead(&store, &storage, &google).await;
+    let taken_over = Wait::until("another lease has the operation")
+        .sees_async(names, |names| names.len() == 2)
+        .await;
+    assert_eq!(taken_over, ["operations/1"; 2]);
+    google.finish().await;
+    second.job_ends(job.id, JobStatus::Completed).await;
+    running.abort();
+    assert_eq!(google.counts(), (1, PAGES));
+    assert_eq!(counted(&store, &job).await, PAGES as u64);
+    second.stop().await;
+}
+
+/// Google begins an operation, and its answer does not come in time.
+///
+/// Rows: 84, 235.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_google_may_have_begun_is_waited_for_and_not_submitted_again() {
+    let storage = Arc::new(MemoryArtifacts::default());
+    let google = Google::start(&storage, &[Fault::SilentAndSlow]).await;
+    let store = Arc::new(MemoryStore::new());
+    let job = store.create_job(&reading(), Utc::now()).await.unwrap();
+    put_pages(&storage, &job, &the_task(&store, &job).await).await;
+    let (sandbox, _, running) = lead_within(&store, &storage, &google, Duration::from_millis(500)).await;
+    Wait::until("the answer to the submit is given up")
+        .sees_async(
+            async || store.services().await.unwrap(),
+            |services| services.iter().any(|service| service.failures > 0),
+        )
+        .await;
+    google.finish().await;
+    sandbox.job_ends(job.id, JobStatus::Completed).await;
+    assert_eq!(google.counts(), (1, PAGES));
+    assert_eq!(counted(&store, &job).await, PAGES as u64);
+    let runs = store.stage_runs(the_task(&store, &job).await.id).await.unwrap();
+    assert_eq!(runs.len(), 1, "it costs no try: {runs:?}");
+    running.abort();
+    sandbox.stop().await;
+}
+
 /// Rows: 84, 235.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_volume_is_read_by_operations_though_google_refuses_fails_and_forgets() {
     let storage = Arc::new(MemoryArtifacts::default());
-    let faults = [Fault::Refused, Fault::Failed, Fault::Forgotten];
+    let faults = [Fault::Refused, Fault::Failed, Fault::Expired, Fault::Forgotten];
     let google = Google::start(&storage, &faults).await;
     let store = Arc::new(MemoryStore::new());
     let job = store.create_job(&reading(), Utc::now()).await.unwrap();
@@ -313,14 +428,16 @@ async fn a_volume_is_read_by_operations_though_google_refuses_fails_and_forgets(
     sandbox.job_ends(job.id, JobStatus::Completed).await;
     assert_eq!(
         google.counts(),
-        (3, PAGES),
+        (4, PAGES),
         "what it forgot was there all the same"
     );
     let task = the_task(&store, &job).await;
     assert_eq!(task.status, TaskStatus::Done);
-    let jobs = store.service_jobs(task.id).await.unwrap();
-    let names: Vec<&str> = jobs.iter().map(|job| job.job.as_str()).collect();
-    assert_eq!(names, ["operations/2", "operations/3", VisionOperations::FOUND]);
+    let names = [2, 3, 4].map(|number| format!("operations/{number}"));
+    assert_eq!(
+        names_of_jobs(&store, &task).await,
+        [&names[..], &[VisionOperations::FOUND.to_owned()]].concat()
+    );
     running.abort();
     sandbox.stop().await;
 }

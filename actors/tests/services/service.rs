@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::{Method, Request, Response};
-use parkhang_actors::services::{Heard, JobListener, JobMessage, StageService};
+use parkhang_actors::services::{Heard, JobListener, JobMessage, RetryOverrides, StageService};
 use parkhang_service::{JobsClient, JobsSettings, Paths, Transport};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -119,6 +119,7 @@ impl Service {
             max_body: 1 << 20,
             poll_interval: Duration::from_millis(50),
             has_webhook,
+            retry: RetryOverrides::default(),
             reader: None,
         }
     }

@@ -22,16 +22,16 @@ const FOR_EVER: [(usize, Fault); 40] = [(1, Fault::Never); 40];
 
 /// What others have at each service.
 #[derive(Debug, Default)]
-struct Others(AtomicUsize);
+pub(crate) struct Others(AtomicUsize);
 
 impl Others {
-    fn with(number: usize) -> Arc<Self> {
+    pub(crate) fn with(number: usize) -> Arc<Self> {
         let others = Self::default();
         others.have(number);
         Arc::new(others)
     }
 
-    fn have(&self, number: usize) {
+    pub(crate) fn have(&self, number: usize) {
         self.0.store(number, Ordering::Relaxed);
     }
 }

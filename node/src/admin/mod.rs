@@ -45,6 +45,7 @@ use crate::config::Loaded;
 pub use self::arguments::{Argument, Kind};
 pub use self::command::{Access, Entry, Reply, VOLUME_LIST, Verb};
 pub use self::diagnosis::{cluster_facts, missing_models};
+pub use self::entities::EntityDatabases;
 pub use self::jobs::{by_job, models_pair};
 pub use self::operator::Operator;
 pub use self::reading::{Indexes, Library, page};
@@ -61,6 +62,7 @@ pub struct Admin {
     pub loaded: Arc<Loaded>,
     pub library: Arc<Library>,
     pub indexes: Arc<Indexes>,
+    pub entity_databases: Arc<EntityDatabases>,
     /// Stages that this build knows.
     pub stages: StageTable,
     /// Description of the database for error messages; set on a command line, whose user chose it with a configuration.
@@ -77,6 +79,7 @@ impl Admin {
             store,
             library: Arc::new(Library::new(loaded.clone())),
             indexes: Arc::new(Indexes::new(loaded.clone())),
+            entity_databases: Arc::default(),
             stages: loaded.config.stage_table(),
             loaded,
             database: None,

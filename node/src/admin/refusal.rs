@@ -95,7 +95,9 @@ impl From<StateError> for Refusal {
             StateError::NoSuchJob(_) => Self::NotFound(error.to_string()),
             StateError::Config(error) => Self::Invalid(error.to_string()),
             // A leader that was replaced may be asked again, and the next leader answers.
-            StateError::Unavailable(_) | StateError::Deposed(_) => Self::Unavailable(error.to_string()),
+            StateError::Unavailable(_) | StateError::Pooled(_) | StateError::Deposed(_) => {
+                Self::Unavailable(error.to_string())
+            }
             StateError::Corrupt(_) => Self::Internal(error.into()),
         }
     }

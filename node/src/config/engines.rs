@@ -58,6 +58,7 @@ impl ConfiguredService {
             timeout: self.timeout,
             max_body: self.max_body(),
             in_flight: self.max_in_flight as usize,
+            rate: self.rate(),
             backoff: BACKOFF,
             prices: self.prices(),
             reading,

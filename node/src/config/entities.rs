@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bytesize::ByteSize;
-use parkhang_actors::services::Rate;
+use parkhang_actors::services::{Rate, RetryOverrides};
 use parkhang_answers::chat::Sampling;
 use parkhang_answers::picture_size::PictureBounds;
 use parkhang_core::domain::{
     Amount, EntityPipeline, EntityStage, InvalidEntity, InvalidName, Prices, StageLimits, StageName,
 };
-use parkhang_service::{BodyTemplate, Fields, JobsSettings, Paths};
+use parkhang_service::{BodyTemplate, FailureCategory, Fields, JobsSettings, Paths};
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 
@@ -255,6 +255,9 @@ pub struct ConfiguredStage {
     /// Template of the body of a submit; `None` sends the whole context.
     #[serde(with = "optional")]
     pub body: Option<String>,
+    /// Failures that are tried again, and those that are not, where that is otherwise than usual.
+    pub retry_on: Vec<FailureCategory>,
+    pub fail_on: Vec<FailureCategory>,
 }
 
 impl ConfiguredStage {
@@ -264,6 +267,19 @@ impl ConfiguredStage {
             max_retries: self.max_retries,
             stuck_timeout: self.stuck_timeout,
         }
+    }
+
+    /// Failures that are tried again, or not, otherwise than usual.
+    pub fn retry(&self) -> RetryOverrides {
+        let each = |categories: &[FailureCategory], is_retried| {
+            let categories = categories.to_vec().into_iter();
+            categories.map(move |category| (category, is_retried))
+        };
+        RetryOverrides(
+            each(&self.retry_on, true)
+                .chain(each(&self.fail_on, false))
+                .collect(),
+        )
     }
 
     /// Keys of the stage with the faults of their values.
@@ -290,6 +306,10 @@ impl ConfiguredStage {
         if let Some(Err(error)) = self.body.as_deref().map(BodyTemplate::new) {
             faults.push(("body", error.to_string()));
         }
+        if let Some(both) = self.retry_on.iter().find(|on| self.fail_on.contains(on)) {
+            let message = format!("{} is in retry_on too", both.as_str());
+            faults.push(("fail_on", message));
+        }
         for (name, value) in [
             ("stuck_timeout", self.stuck_timeout),
             ("poll_interval", self.poll_interval),
@@ -312,6 +332,8 @@ impl Default for ConfiguredStage {
             stuck_timeout: limits.stuck_timeout,
             poll_interval: Duration::from_secs(2),
             body: None,
+            retry_on: Vec::new(),
+            fail_on: Vec::new(),
         }
     }
 }

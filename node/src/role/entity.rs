@@ -27,6 +27,9 @@ use crate::config::{ConfiguredEntity, Loaded};
 use crate::database::{database, entity_database};
 use crate::http::{Probe, Readiness};
 
+/// Connections to the database of a table that has one of its own.
+const CONNECTIONS: u32 = 8;
+
 /// Runs the role until the process is stopped. What is being submitted then gets its answer first.
 ///
 /// # Errors
@@ -95,7 +98,7 @@ async fn open(
     name: &str,
     entity: &ConfiguredEntity,
 ) -> Result<Entities> {
-    let database = entity_database(loaded, store, name).await?;
+    let database = entity_database(loaded, store, name, CONNECTIONS).await?;
     let table = database.open(Arc::new(entity.pipeline(name)?)).await?;
     let mut services = BTreeMap::new();
     for stage in &entity.stages {
@@ -109,6 +112,7 @@ async fn open(
         poll_interval: entity.poll_interval,
         webhook_url: loaded.config.webhook.url.clone(),
         elsewhere: Some(Arc::new(ElsewhereCounter::beside(loaded, store, name)?)),
+        services: Some(Arc::new(store.clone())),
     };
     Ok(Entities::new(table, options, services, &bounds(loaded))?)
 }

@@ -128,6 +128,7 @@ pub fn stage_service(
         max_body: service.max_body(),
         poll_interval: stage.poll_interval,
         has_webhook: service.webhook,
+        retry: stage.retry(),
     })
 }
 

@@ -54,7 +54,8 @@ fn passer(point: Failpoint) -> Passer {
         | Failpoint::MessageClaimed
         | Failpoint::ResultCommitted
         | Failpoint::RequestsTaken => Passer::Queues,
-        Failpoint::JobSubmitted
+        Failpoint::SubmitIntended
+        | Failpoint::JobSubmitted
         | Failpoint::JobLooked
         | Failpoint::WebhookCame
         | Failpoint::WebhookWritten

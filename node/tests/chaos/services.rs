@@ -14,9 +14,10 @@ use crate::library::Library;
 use crate::service::Service;
 
 /// Places at which a leader dies, in an order in which each is passed.
-const POINTS: [Failpoint; 8] = [
+const POINTS: [Failpoint; 9] = [
     Failpoint::LeasesWritten,
     Failpoint::AssignmentTaken,
+    Failpoint::SubmitIntended,
     Failpoint::JobSubmitted,
     Failpoint::WebhookCame,
     Failpoint::ResultWritten,

@@ -14,6 +14,8 @@ pub struct ServiceJob {
     pub fence: Fence,
     /// Id that the service gave the job.
     pub job: String,
+    /// Place at which the service writes its answers itself, which is made of what it was asked.
+    pub place: Option<String>,
     pub submitted_at: DateTime<Utc>,
     /// Times that the service was asked about it.
     pub polls: u32,
@@ -28,6 +30,7 @@ impl ServiceJob {
         Self {
             fence,
             job: job.into(),
+            place: None,
             submitted_at,
             polls: 0,
             polled_at: None,

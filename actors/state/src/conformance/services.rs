@@ -1,5 +1,8 @@
 //! Cases of [`ServiceStore`], on stores that are one too.
 
+use std::num::NonZeroU32;
+use std::time::Duration;
+
 use super::*;
 use crate::ServiceStore;
 use parkhang_core::domain::{Fence, ServiceJob, ServiceMessage, ServiceRecord, TaskId, WorkerId};
@@ -18,6 +21,7 @@ pub async fn suite(make: impl AsyncFn() -> Both) {
     leases_of_a_service_come_page_by_page(make().await).await;
     a_stage_counts_its_own_tries(make().await).await;
     the_last_word_about_a_service_stands(make().await).await;
+    turns_of_a_service_come_one_after_the_other(make().await).await;
     what_is_heard_of_a_job_is_noted(make().await).await;
     messages_are_kept_once_until_they_are_dropped(make().await).await;
 }
@@ -66,6 +70,7 @@ async fn a_job_is_of_the_lease_in_force(both: Both) {
 
     let ours = applied(store, lease(&tasks[1], &job, "w")).await;
     assert!(!record(&job_of(&ours, "x", 1)).await, "a pool has no job");
+    let given_back = applied(store, change(&ours, Event::Released)).await;
     let first = applied(store, lease_to(&tasks[0], holder())).await;
     assert!(record(&job_of(&first, "a", 1)).await);
     assert!(record(&job_of(&first, "a", 2)).await, "it is written already");
@@ -83,6 +88,13 @@ async fn a_job_is_of_the_lease_in_force(both: Both) {
     let all = [job_of(&first, "a", 1), job_of(&second, "d", 6)];
     assert_eq!(services.service_jobs(first.id).await.unwrap(), all);
     assert_eq!(services.service_jobs(TaskId(9_999)).await.unwrap(), []);
+    let third = applied(store, lease_to(&given_back, holder())).await;
+    let writes_itself = ServiceJob {
+        place: Some("operations/x".to_owned()),
+        ..job_of(&third, "e", 7)
+    };
+    assert!(record(&writes_itself).await);
+    assert_eq!(services.service_jobs(third.id).await.unwrap(), [writes_itself]);
 }
 
 async fn leases_of_a_service_come_page_by_page(both: Both) {
@@ -172,6 +184,23 @@ async fn what_is_heard_of_a_job_is_noted(both: Both) {
     assert_eq!((known(0).await, known(1).await), (vec![first], vec![second]));
 }
 
+async fn turns_of_a_service_come_one_after_the_other(both: Both) {
+    let services = &both.services;
+    let take = async |service: &str| services.take_turn(service, NonZeroU32::MIN).await.unwrap();
+    assert_eq!(take("llm").await, Duration::ZERO);
+    let mut waits = Vec::new();
+    for _ in 0..60 {
+        waits.push(take("llm").await);
+    }
+    assert!(waits.is_sorted(), "{waits:?}");
+    let last = waits[59];
+    assert!(
+        (Duration::from_secs(30)..=Duration::from_secs(60)).contains(&last),
+        "{last:?}"
+    );
+    assert_eq!(take("scraper").await, Duration::ZERO);
+}
+
 /// Rows: 233.
 async fn messages_are_kept_once_until_they_are_dropped(both: Both) {
     let Both { store, services } = &both;
@@ -199,8 +228,8 @@ async fn messages_are_kept_once_until_they_are_dropped(both: Both) {
     let messages: Vec<&ServiceMessage> = numbered.iter().map(|(_, message)| message).collect();
     assert_eq!(messages, [&first, &second, &third]);
     assert_eq!(kept(numbered[0].0, 1).await, numbered[1..2]);
-    services.drop_message(numbered[0].0).await.unwrap();
-    services.drop_message(numbered[0].0).await.unwrap();
+    services.drop_messages(&[numbered[0].0]).await.unwrap();
+    services.drop_messages(&[numbered[0].0]).await.unwrap();
     assert_eq!(kept(0, 9).await, numbered[1..]);
 }
 

@@ -1,9 +1,12 @@
 //! Services that do stages, in the memory store.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::num::NonZeroU32;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
+use tokio::time::Instant;
 
 use super::MemoryStore;
 use crate::{ServiceStore, StateError};
@@ -20,6 +23,8 @@ pub(super) struct Services {
     records: BTreeMap<String, ServiceRecord>,
     messages: BTreeMap<i64, ServiceMessage>,
     last_message: i64,
+    /// Times from which on turns of services are free.
+    turns_free_at: HashMap<String, Instant>,
 }
 
 impl Services {
@@ -131,8 +136,9 @@ impl ServiceStore for MemoryStore {
             .collect())
     }
 
-    async fn drop_message(&self, number: i64) -> Result<(), StateError> {
-        self.tables().services.messages.remove(&number);
+    async fn drop_messages(&self, numbers: &[i64]) -> Result<(), StateError> {
+        let messages = &mut self.tables().services.messages;
+        messages.retain(|number, _| !numbers.contains(number));
         Ok(())
     }
 
@@ -140,6 +146,14 @@ impl ServiceStore for MemoryStore {
         let records = &mut self.tables().services.records;
         records.insert(record.name.clone(), record.clone());
         Ok(())
+    }
+
+    async fn take_turn(&self, service: &str, rate: NonZeroU32) -> Result<Duration, StateError> {
+        let now = Instant::now();
+        let free_at = &mut self.tables().services.turns_free_at;
+        let turn = free_at.get(service).map_or(now, |free_at| now.max(*free_at));
+        free_at.insert(service.to_owned(), turn + Duration::from_secs(1) / rate.get());
+        Ok(turn - now)
     }
 
     async fn services(&self) -> Result<Vec<ServiceRecord>, StateError> {

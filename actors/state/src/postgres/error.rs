@@ -1,7 +1,9 @@
 //! Errors of the database as errors of the store.
 
+use sqlx::error::DatabaseError;
 use sqlx::migrate::MigrateError;
 
+use super::pooling;
 use crate::StateError;
 
 /// SQLSTATE class of statements that do not fit the schema (unknown table, column, type).
@@ -9,6 +11,9 @@ const SYNTAX_OR_ACCESS_RULE: &str = "42";
 
 impl From<sqlx::Error> for StateError {
     fn from(error: sqlx::Error) -> Self {
+        if let Some(reason) = error.as_database_error().and_then(by_pooler) {
+            return Self::Pooled(reason);
+        }
         match error {
             sqlx::Error::ColumnDecode { .. }
             | sqlx::Error::ColumnNotFound(_)
@@ -27,6 +32,10 @@ impl From<sqlx::Error> for StateError {
             other => Self::Unavailable(other.to_string()),
         }
     }
+}
+
+fn by_pooler(refusal: &(dyn DatabaseError + 'static)) -> Option<&'static str> {
+    pooling::reason(&refusal.code()?, refusal.message())
 }
 
 impl From<MigrateError> for StateError {

@@ -34,6 +34,7 @@ mod leadership;
 mod markers;
 mod nodes;
 mod outbox;
+mod pooling;
 mod queue_looks;
 mod rerun;
 mod rows;
@@ -143,7 +144,8 @@ impl PostgresStore {
     ///
     /// # Errors
     ///
-    /// [`StateError::Unavailable`] if the server does not answer, [`StateError::Corrupt`] if the schema is one of a later build.
+    /// [`StateError::Unavailable`] if the server does not answer, [`StateError::Pooled`] if a pooler is in front of it that keeps no
+    /// sessions, [`StateError::Corrupt`] if the schema is one of a later build.
     pub async fn connect_within(
         options: PgConnectOptions,
         idle_in_transaction: Duration,
@@ -157,6 +159,7 @@ impl PostgresStore {
                 idle_in_transaction.as_millis().to_string(),
             )]))
             .await?;
+        pooling::check_settings(&pool).await?;
         schema::bring_up_to_date(&pool, &options).await?;
         Ok(Self {
             pool,

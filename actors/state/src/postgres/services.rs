@@ -1,6 +1,8 @@
 //! Services that do stages, in the database.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
@@ -67,8 +69,8 @@ impl ServiceStore for PostgresStore {
             return Ok(false);
         };
         sqlx::query(
-            "insert into service_jobs (task_id, stage, attempt, generation, job, submitted_at, service)
-             values ($1, $2, $3, $4, $5, $6, $7) on conflict do nothing",
+            "insert into service_jobs (task_id, stage, attempt, generation, job, submitted_at, service, place)
+             values ($1, $2, $3, $4, $5, $6, $7, $8) on conflict do nothing",
         )
         .bind(fence.task.0)
         .bind(fence.stage.as_str())
@@ -77,6 +79,7 @@ impl ServiceStore for PostgresStore {
         .bind(storable_text(&job.job))
         .bind(job.submitted_at)
         .bind(holder.service())
+        .bind(job.place.as_deref())
         .execute(&mut *transaction)
         .await?;
         let known: String = sqlx::query_scalar(
@@ -118,8 +121,8 @@ impl ServiceStore for PostgresStore {
 
     async fn service_jobs(&self, task: TaskId) -> Result<Vec<ServiceJob>, StateError> {
         let rows = sqlx::query(
-            "select task_id, stage, attempt, generation, job, submitted_at, polls, polled_at, told_at from service_jobs
-             where task_id = $1 order by submitted_at, generation, attempt",
+            "select task_id, stage, attempt, generation, job, place, submitted_at, polls, polled_at, told_at
+             from service_jobs where task_id = $1 order by submitted_at, generation, attempt",
         )
         .bind(task.0)
         .fetch_all(&self.pool)
@@ -198,9 +201,9 @@ impl ServiceStore for PostgresStore {
         Ok(messages.collect::<sqlx::Result<_>>()?)
     }
 
-    async fn drop_message(&self, number: i64) -> Result<(), StateError> {
-        sqlx::query("delete from service_messages where id = $1")
-            .bind(number)
+    async fn drop_messages(&self, numbers: &[i64]) -> Result<(), StateError> {
+        sqlx::query("delete from service_messages where id = any($1)")
+            .bind(numbers)
             .execute(&self.pool)
             .await?;
         Ok(())
@@ -228,6 +231,20 @@ impl ServiceStore for PostgresStore {
         Ok(())
     }
 
+    async fn take_turn(&self, service: &str, rate: NonZeroU32) -> Result<Duration, StateError> {
+        let wait: f64 = sqlx::query_scalar(
+            "insert into service_turns as t (service, free_at) values ($1, clock_timestamp() + make_interval(secs => $2))
+             on conflict (service) do update
+             set free_at = greatest(t.free_at, clock_timestamp()) + make_interval(secs => $2)
+             returning extract(epoch from free_at - make_interval(secs => $2) - clock_timestamp())::float8",
+        )
+        .bind(service)
+        .bind(1.0 / f64::from(rate.get()))
+        .fetch_one(&self.pool)
+        .await?;
+        Ok(Duration::try_from_secs_f64(wait).unwrap_or_default())
+    }
+
     async fn services(&self) -> Result<Vec<ServiceRecord>, StateError> {
         let rows =
             sqlx::query("select name, failures, paused_until, error, told_at, submits, errors from services order by name")
@@ -246,6 +263,7 @@ fn service_job(row: &PgRow) -> sqlx::Result<ServiceJob> {
             generation: Generation(row.try_get("generation")?),
         },
         job: row.try_get("job")?,
+        place: row.try_get("place")?,
         submitted_at: row.try_get("submitted_at")?,
         polls: u32::try_from(row.try_get::<i32, _>("polls")?).unwrap_or_default(),
         polled_at: row.try_get("polled_at")?,

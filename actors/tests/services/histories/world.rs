@@ -5,20 +5,16 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 use parkhang_actors::external::{ExternalStage, ExternalStages, Site};
-use parkhang_actors::services::{JobListener, JobMessage, ServiceBounds, StageService};
+use parkhang_actors::services::{JobListener, JobMessage, RetryOverrides, ServiceBounds, StageService};
 use parkhang_actors::stage::StageTable;
 use parkhang_core::domain::testing::{at, new_job, stage};
-use parkhang_core::domain::{
-    Amount, Fence, Generation, Job, JobConfig, NewJob, ServiceJob, ServiceLease, ServiceMessage,
-    ServiceRecord, StageLimits, Task, TaskId, WorkerId,
-};
+use parkhang_core::domain::{Amount, Generation, Job, JobConfig, NewJob, StageLimits, Task, TaskId};
 use parkhang_core::policy::job_action::JobAction;
 use parkhang_core::policy::rerun::{Rerun, TaskFilter};
 use parkhang_sandbox::Sandbox;
-use parkhang_state::{MemoryStore, ServiceStore, StateError, StateStore};
+use parkhang_state::{MemoryStore, StateStore};
 use parkhang_store::storage::{DelayedStore, MemoryArtifacts, StoreDelay};
 use tokio::task::{JoinHandle, yield_now};
 use tokio::time::{Instant, sleep, timeout};
@@ -26,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::script::{History, Step};
 use super::simulated::{Simulated, Tell};
+use crate::distant::{DistantServices, STORE};
 
 pub(crate) const STAGES: [&str; 2] = ["scrape", "intel"];
 pub(crate) const LIMITS: StageLimits = StageLimits {
@@ -37,10 +34,6 @@ const LONGEST: Duration = Duration::from_secs(100_000);
 /// Time in which all that is late comes.
 const LATE: Duration = Duration::from_secs(1_500);
 const LOOK: Duration = Duration::from_secs(1);
-/// Time that each request to a store takes.
-const STORE: Duration = Duration::from_millis(30);
-/// Time that a leader takes to find out how the services are doing.
-const TAKEOVER: Duration = Duration::from_millis(200);
 
 /// What is left of a history when nothing more happens.
 #[derive(Debug)]
@@ -62,82 +55,6 @@ fn now() -> DateTime<Utc> {
     }
     let began = BEGAN.with(|began| *began.get_or_init(Instant::now));
     at(0) + TimeDelta::from_std(began.elapsed()).unwrap()
-}
-
-/// Services in the store, at the distance of a database: whoever asks may die before and behind the effect.
-#[derive(Debug)]
-struct SlowServices(Arc<MemoryStore>);
-
-#[async_trait]
-impl ServiceStore for SlowServices {
-    async fn intend_submit(&self, lease: &Fence, at: DateTime<Utc>) -> Result<bool, StateError> {
-        sleep(STORE).await;
-        let intended = self.0.intend_submit(lease, at).await;
-        sleep(STORE).await;
-        intended
-    }
-
-    async fn record_service_job(&self, job: &ServiceJob) -> Result<bool, StateError> {
-        sleep(STORE).await;
-        let recorded = self.0.record_service_job(job).await;
-        sleep(STORE).await;
-        recorded
-    }
-
-    async fn service_leases(
-        &self,
-        worker: &WorkerId,
-        begun_by: DateTime<Utc>,
-        after: Option<TaskId>,
-        limit: usize,
-    ) -> Result<Vec<ServiceLease>, StateError> {
-        sleep(STORE).await;
-        self.0.service_leases(worker, begun_by, after, limit).await
-    }
-
-    async fn service_jobs(&self, task: TaskId) -> Result<Vec<ServiceJob>, StateError> {
-        sleep(STORE).await;
-        self.0.service_jobs(task).await
-    }
-
-    async fn note_polls(&self, leases: &[Fence], at: DateTime<Utc>) -> Result<(), StateError> {
-        sleep(STORE).await;
-        self.0.note_polls(leases, at).await
-    }
-
-    async fn note_message(&self, lease: &Fence, at: DateTime<Utc>) -> Result<(), StateError> {
-        sleep(STORE).await;
-        self.0.note_message(lease, at).await
-    }
-
-    async fn keep_message(&self, message: &ServiceMessage) -> Result<(), StateError> {
-        sleep(STORE).await;
-        self.0.keep_message(message).await
-    }
-
-    async fn kept_messages(
-        &self,
-        after: i64,
-        limit: usize,
-    ) -> Result<Vec<(i64, ServiceMessage)>, StateError> {
-        sleep(STORE).await;
-        self.0.kept_messages(after, limit).await
-    }
-
-    async fn drop_message(&self, number: i64) -> Result<(), StateError> {
-        sleep(STORE).await;
-        self.0.drop_message(number).await
-    }
-
-    async fn record_service(&self, record: &ServiceRecord) -> Result<(), StateError> {
-        sleep(STORE).await;
-        self.0.record_service(record).await
-    }
-
-    async fn services(&self) -> Result<Vec<ServiceRecord>, StateError> {
-        sleep(TAKEOVER).await;
-        self.0.services().await
-    }
 }
 
 /// Leader with its external stages.
@@ -164,6 +81,7 @@ impl Leader {
                 max_body: 1 << 20,
                 poll_interval: Duration::from_secs(2),
                 has_webhook: name == "scrape",
+                retry: RetryOverrides::default(),
                 reader: None,
             },
             price: Amount::default(),
@@ -176,7 +94,7 @@ impl Leader {
         slow.begin(STORE, LONGEST * 2);
         let site = Site {
             store: store.clone(),
-            services: Arc::new(SlowServices(store.clone())),
+            services: Arc::new(DistantServices::new(store.clone())),
             artifacts: Arc::new(DelayedStore::new(artifacts.clone(), slow)),
             stages: StageTable::new([]),
             storage: "memory".to_owned(),

@@ -12,10 +12,10 @@ pub struct VisionError {
 }
 
 impl VisionError {
-    /// True if the same image may be read later: deadline exceeded, resource exhausted, aborted, internal or unavailable. The code alone
-    /// decides; its message may name a page 429.
+    /// True if the same image may be read later: cancelled, deadline exceeded, resource exhausted, aborted, internal or unavailable. The
+    /// code alone decides; its message may name a page 429.
     pub fn may_pass(&self) -> bool {
-        matches!(self.code, 4 | 8 | 10 | 13 | 14)
+        matches!(self.code, 1 | 4 | 8 | 10 | 13 | 14)
     }
 
     /// True if the service refuses whoever asks, and not the image.

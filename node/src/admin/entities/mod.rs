@@ -6,7 +6,8 @@ mod schema;
 mod status;
 mod stuck;
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use parkhang_core::domain::{EntityPipeline, EntityStage, StageName, did_you_mean};
 use parkhang_state::{EntityDatabase, EntityError, EntityTable};
@@ -19,6 +20,20 @@ pub use self::queueing::{Retry, Trigger};
 pub use self::schema::Schema;
 pub use self::status::Status;
 pub use self::stuck::Stuck;
+
+/// Connections of commands to the database of a table that has one of its own.
+const CONNECTIONS: u32 = 2;
+
+/// Databases of tables that have one of their own, each opened by the first command that needs it.
+#[derive(Debug, Default)]
+pub struct EntityDatabases(Mutex<BTreeMap<String, EntityDatabase>>);
+
+impl EntityDatabases {
+    fn opened(&self) -> MutexGuard<'_, BTreeMap<String, EntityDatabase>> {
+        // An insert cannot be left half done.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// Pipeline of the entity of this name in the configuration.
 fn pipeline(admin: &Admin, name: &str) -> Result<Arc<EntityPipeline>, Refusal> {
@@ -43,8 +58,14 @@ async fn table(admin: &Admin, name: &str) -> Result<EntityTable, Refusal> {
 
 /// Database of the table of the entity of this name.
 async fn database(admin: &Admin, name: &str) -> Result<EntityDatabase, Refusal> {
-    let database = entity_database(&admin.loaded, &admin.store, name).await;
-    database.map_err(Into::into)
+    let opened = admin.entity_databases.opened().get(name).cloned();
+    if let Some(database) = opened {
+        return Ok(database);
+    }
+    let database = entity_database(&admin.loaded, &admin.store, name, CONNECTIONS).await?;
+    // Another command may have been faster.
+    let mut opened = admin.entity_databases.opened();
+    Ok(opened.entry(name.to_owned()).or_insert(database).clone())
 }
 
 /// Stage that a command names, or the first.

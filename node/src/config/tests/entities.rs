@@ -1,3 +1,5 @@
+use parkhang_service::FailureCategory;
+
 use super::*;
 
 const LEADS: &str = "[node]\nroles = [\"entity\"]\n[service.llm]\nwebhook = true\n[entity.leads]\n\
@@ -33,6 +35,24 @@ fn a_pipeline_of_services_is_configuration() {
     assert_eq!(stage.poll_interval.as_millis(), 2000);
     assert_eq!(config.service["scraper"].url, "http://localhost:3000");
     assert!(config.service["llm"].webhook && config.service["llm"].url == "http://localhost:8000");
+}
+
+/// Rows: 234, 235.
+#[test]
+fn a_stage_may_try_again_what_others_do_not() {
+    let fixture = Fixture::new();
+    let with = |keys: &str| fixture.file(&format!("{LEADS}{keys}\n"));
+    let file = with("retry_on = [\"refused\"]\nfail_on = [\"server\"]");
+    let loaded = load(Some(&file), &[], &[]).validated().unwrap();
+    let retry = loaded.config.entity["leads"].stage["intel"].retry();
+    assert_eq!(
+        retry.0,
+        [(FailureCategory::Refused, true), (FailureCategory::Server, false)].into()
+    );
+    let unknown = problems(Some(&with("retry_on = [\"weather\"]")), &[], &[]);
+    assert!(unknown[0].contains("weather"), "{unknown:?}");
+    let both = problems(Some(&with("retry_on = [\"dns\"]\nfail_on = [\"dns\"]")), &[], &[]);
+    assert!(both[0].contains("dns is in retry_on too"), "{both:?}");
 }
 
 /// Rows: 238.

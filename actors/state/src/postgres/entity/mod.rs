@@ -23,7 +23,7 @@ use sqlx::postgres::types::PgInterval;
 use sqlx::postgres::{PgPool, PgPoolOptions};
 
 use self::columns::{Columns, quoted, table_of};
-use super::{ACQUIRE_TIMEOUT, MAX_CONNECTIONS, PostgresStore};
+use super::{ACQUIRE_TIMEOUT, PostgresStore};
 use crate::StateError;
 
 pub use check::{EntityLack, UnfitEntity};
@@ -63,15 +63,16 @@ impl PostgresStore {
 }
 
 impl EntityDatabase {
-    /// Connects to the database of a `postgres://` URL. No settings are asked of the session, which poolers refuse.
+    /// Connects to the database of a `postgres://` URL with so many connections at most. No settings are asked of the session, which
+    /// poolers refuse.
     ///
     /// # Errors
     ///
     /// [`StateError::Unavailable`] if the URL is not valid or the server does not answer.
-    pub async fn connect(url: &str) -> Result<Self, StateError> {
+    pub async fn connect(url: &str, connections: u32) -> Result<Self, StateError> {
         let options = PostgresStore::options_of(url)?.application_name("parkhang");
         let pool = PgPoolOptions::new()
-            .max_connections(MAX_CONNECTIONS)
+            .max_connections(connections)
             .acquire_timeout(ACQUIRE_TIMEOUT);
         Ok(Self {
             pool: pool.connect_with(options).await?,

@@ -1,4 +1,5 @@
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parkhang_core::domain::testing::stage;
 use parkhang_core::domain::{EntityPipeline, EntityStage, EntityStatus, StageLimits};
@@ -6,7 +7,8 @@ use parkhang_core::policy::entity::EntityEvent;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, raw_sql};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, UnixStream};
+use tokio::net::{TcpListener, TcpStream, UnixStream};
+use tokio::sync::Mutex;
 
 use super::super::*;
 use super::*;
@@ -130,4 +132,100 @@ async fn a_pooler_that_passes_no_notices_on_is_found_out() {
     let behind = PostgresStore::connect_with(behind).await.unwrap();
     let table = behind.entity_database().open(pipeline()).await.unwrap();
     assert!(table.queued_rows().await.unwrap().is_none());
+}
+
+/// Address of a pooler that lends the one session that it has to whoever asks, until the transaction is over. Counts what asks to listen.
+async fn lender(socket: PathBuf, user: &str, database: &str, listens: Arc<AtomicUsize>) -> u16 {
+    let mut server = UnixStream::connect(&socket).await.unwrap();
+    let startup = format!("\0\x03\0\0user\0{user}\0database\0{database}\0\0");
+    server.write_i32(startup.len() as i32 + 4).await.unwrap();
+    server.write_all(startup.as_bytes()).await.unwrap();
+    let mut greeting = Vec::new();
+    while !is_ready(&answer(&mut server, &mut greeting).await) {}
+    let server = Arc::new(Mutex::new(server));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        while let Ok((client, _)) = listener.accept().await {
+            tokio::spawn(lend(client, server.clone(), greeting.clone(), listens.clone()));
+        }
+    });
+    port
+}
+
+async fn lend(
+    mut client: TcpStream,
+    server: Arc<Mutex<UnixStream>>,
+    greeting: Vec<u8>,
+    listens: Arc<AtomicUsize>,
+) {
+    let mut asked = vec![0; 1 << 16];
+    let mut is_greeted = false;
+    while let Ok(length @ 1..) = client.read(&mut asked).await {
+        if !is_greeted {
+            // The first request may be for TLS, which there is none of.
+            let is_for_tls = length == 8;
+            let said = if is_for_tls { b"N" } else { &greeting[..] };
+            client.write_all(said).await.unwrap();
+            is_greeted = !is_for_tls;
+            continue;
+        }
+        let is_farewell = asked[0] == b'X';
+        if is_farewell {
+            return;
+        }
+        let mut session = server.lock().await;
+        let mut length = length;
+        loop {
+            let asks_to_listen = asked[..length].windows(6).any(|part| part == b"LISTEN");
+            listens.fetch_add(usize::from(asks_to_listen), Ordering::Relaxed);
+            session.write_all(&asked[..length]).await.unwrap();
+            let mut answered = Vec::new();
+            let last = loop {
+                let message = answer(&mut session, &mut answered).await;
+                if is_ready(&message) {
+                    break message;
+                }
+            };
+            client.write_all(&answered).await.unwrap();
+            let is_idle = last[5] == b'I';
+            if is_idle {
+                break;
+            }
+            length = client.read(&mut asked).await.unwrap();
+        }
+    }
+}
+
+/// Next message of a server, which is added to what it has said.
+async fn answer(server: &mut UnixStream, said: &mut Vec<u8>) -> Vec<u8> {
+    let mut message = vec![0; 5];
+    server.read_exact(&mut message).await.unwrap();
+    let length = u32::from_be_bytes([message[1], message[2], message[3], message[4]]) as usize;
+    message.resize(length + 1, 0);
+    server.read_exact(&mut message[5..]).await.unwrap();
+    said.extend(&message);
+    message
+}
+
+fn is_ready(message: &[u8]) -> bool {
+    message[0] == b'Z'
+}
+
+#[tokio::test]
+async fn a_session_that_a_pooler_lends_is_not_asked_to_listen_and_leads_no_cluster() {
+    let store = tests::store().await;
+    let table = table(&store).await;
+    let options = store.pool.connect_options();
+    let socket = options.get_socket().unwrap().join(".s.PGSQL.5432");
+    let (user, database) = (options.get_username(), options.get_database().unwrap());
+    let listens = Arc::new(AtomicUsize::new(0));
+    let port = lender(socket, user, database, listens.clone()).await;
+    let url = format!("postgres://{user}@127.0.0.1:{port}/{database}");
+    let EntityDatabase { pool } = EntityDatabase::connect(&url, 2).await.unwrap();
+    let behind = EntityTable { pool, ..table };
+    assert!(behind.queued_rows().await.unwrap().is_none());
+    assert_eq!(listens.load(Ordering::Relaxed), 0);
+    let refused = PostgresStore::connect(&url).await.unwrap_err();
+    assert!(matches!(refused, StateError::Pooled(_)), "{refused}");
 }
