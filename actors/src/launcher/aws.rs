@@ -1,4 +1,7 @@
-//! Parts that the launchers of AWS share: options, credentials, errors.
+//! Parts that the launchers of AWS share: options, credentials, calls, errors.
+
+mod client;
+mod endpoint;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
@@ -6,10 +9,12 @@ use std::time::Duration;
 
 use aws_config::timeout::TimeoutConfig;
 use aws_config::{BehaviorVersion, SdkConfig};
-use aws_sdk_ecs::config::SharedCredentialsProvider;
-use aws_sdk_ecs::error::ProvideErrorMetadata;
+use aws_credential_types::provider::SharedCredentialsProvider;
+use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 
 use super::LauncherError;
+pub(super) use client::{Call, Client};
+pub(super) use endpoint::Service;
 use parkhang_core::domain::Hardware;
 use parkhang_store::storage::s3::{AccountError, account, chain};
 
@@ -57,10 +62,7 @@ pub(super) async fn shared_config(
 }
 
 /// The error of a failed request about `name`.
-pub(super) fn failed<E>(action: &'static str, name: &str, error: E) -> LauncherError
-where
-    E: ProvideErrorMetadata + Error,
-{
+pub(super) fn failed(action: &'static str, name: &str, error: client::CallError) -> LauncherError {
     let message = match (error.code(), error.message()) {
         (Some(code), Some(message)) => format!("{code}: {message}"),
         _ => chain(&error),
@@ -72,11 +74,11 @@ where
     }
 }
 
-/// Converts a count of AWS, which is signed; the counts in use are far from the end of either type.
-pub(super) fn count(number: i32) -> u32 {
-    u32::try_from(number).unwrap_or(0)
-}
-
-pub(super) fn signed(number: u32) -> i32 {
-    i32::try_from(number).unwrap_or(i32::MAX)
+/// The error of an answer about `name` that has another form.
+pub(super) fn unreadable(action: &'static str, name: &str, error: impl Error) -> LauncherError {
+    LauncherError::Remote {
+        action,
+        name: name.to_owned(),
+        message: format!("the answer cannot be read: {error}"),
+    }
 }

@@ -1,13 +1,15 @@
 //! Launcher of tasks of ECS services, one service for each kind of hardware.
 
+mod client;
+
 use std::collections::BTreeSet;
 
 use async_trait::async_trait;
-use aws_sdk_ecs::Client;
-use aws_sdk_ecs::config::{Builder, SharedCredentialsProvider};
+use aws_credential_types::provider::SharedCredentialsProvider;
 
-use super::aws::{AwsOptions, count, failed, shared_config, signed};
+use super::aws::{AwsOptions, shared_config};
 use super::{Launcher, LauncherError, Workers};
+use client::Client;
 use parkhang_core::domain::Hardware;
 
 /// Status of a service that was deleted.
@@ -37,20 +39,12 @@ impl EcsLauncher {
         cluster: Option<String>,
         credentials: Option<SharedCredentialsProvider>,
     ) -> Result<Self, LauncherError> {
-        let mut config = Builder::from(&shared_config(&options, credentials).await?);
-        if let Some(endpoint) = &options.endpoint {
-            config = config.endpoint_url(endpoint);
-        }
+        let shared = shared_config(&options, credentials).await?;
         Ok(Self {
-            client: Client::from_conf(config.build()),
+            client: Client::new(&shared, options.endpoint.as_deref())?,
             options,
             cluster,
         })
-    }
-
-    #[cfg(test)]
-    pub(super) fn client(&self) -> &Client {
-        &self.client
     }
 }
 
@@ -62,29 +56,22 @@ impl Launcher for EcsLauncher {
 
     async fn workers(&self, hardware: Hardware) -> Result<Workers, LauncherError> {
         let name = self.options.name(hardware)?;
-        let answer = self
-            .client
-            .describe_services()
-            .set_cluster(self.cluster.clone())
-            .services(name)
-            .send()
-            .await
-            .map_err(|error| failed("look at the ECS service", name, error))?;
+        let services = self.client.describe_services(self.cluster.as_deref(), name);
         // ECS goes on describing a deleted service for a while.
-        let service = answer
-            .services()
-            .iter()
-            .find(|service| service.status() != Some(DELETED))
+        let service = services
+            .await?
+            .into_iter()
+            .find(|service| service.status.as_deref() != Some(DELETED))
             .ok_or_else(|| LauncherError::Missing {
                 kind: "ECS service",
                 name: name.to_owned(),
             })?;
-        let (desired, there) = (count(service.desired_count()), count(service.running_count()));
+        let (desired, there) = (service.desired_count, service.running_count);
         // ECS has no count of tasks that are stopping, so those that run beyond the desired number are taken for them.
         Ok(Workers {
             desired,
             running: there.min(desired),
-            starting: count(service.pending_count()),
+            starting: service.pending_count,
             stopping: there.saturating_sub(desired),
             limit: None,
             names: None,
@@ -98,14 +85,7 @@ impl Launcher for EcsLauncher {
         _: &BTreeSet<String>,
     ) -> Result<(), LauncherError> {
         let name = self.options.name(hardware)?;
-        self.client
-            .update_service()
-            .set_cluster(self.cluster.clone())
-            .service(name)
-            .desired_count(signed(count))
-            .send()
-            .await
-            .map_err(|error| failed("set the desired count of the ECS service", name, error))?;
-        Ok(())
+        let cluster = self.cluster.as_deref();
+        self.client.update_service(cluster, name, count).await
     }
 }

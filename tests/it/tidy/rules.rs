@@ -90,7 +90,13 @@ const AWS: Rule = Rule {
         "launcher/ecs",
         "launcher/asg",
     ]),
-    forbids: &[Path("aws_sdk*"), Path("aws_config")],
+    forbids: &[
+        Path("aws_sdk*"),
+        Path("aws_config"),
+        Path("aws_runtime"),
+        Path("aws_smithy*"),
+        Path("aws_types"),
+    ],
 };
 
 const BURN: Rule = Rule {

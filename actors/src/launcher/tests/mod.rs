@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use aws_config::SdkConfig;
 use aws_sdk_ecs::types::{ContainerDefinition, DeploymentController, DeploymentControllerType};
 
 use super::*;
@@ -17,6 +18,14 @@ fn options(server: &Server, hardware: &[Hardware]) -> AwsOptions {
         region: Some("us-east-1".to_owned()),
         names: named.collect(),
     }
+}
+
+/// Account of whoever makes the services and groups, by the SDK's own clients.
+async fn account(server: &Server) -> SdkConfig {
+    let options = options(server, &[]);
+    let found = aws::shared_config(&options, Some(keys("test", "test"))).await;
+    let account = found.unwrap().into_builder();
+    account.endpoint_url(&server.url).build()
 }
 
 async fn ecs(server: &Server, hardware: &[Hardware]) -> EcsLauncher {
@@ -38,7 +47,7 @@ async fn asg(server: &Server, hardware: &[Hardware]) -> AsgLauncher {
 async fn ecs_conforms() {
     let server = Server::start(moto());
     let launcher = ecs(&server, &Hardware::ALL).await;
-    let client = launcher.client();
+    let client = aws_sdk_ecs::Client::new(&account(&server).await);
     client
         .create_cluster()
         .cluster_name("library")
@@ -73,7 +82,7 @@ async fn ecs_conforms() {
 async fn asg_conforms() {
     let server = Server::start(moto());
     let launcher = asg(&server, &Hardware::ALL).await;
-    let client = launcher.client();
+    let client = aws_sdk_autoscaling::Client::new(&account(&server).await);
     let configuration = client.create_launch_configuration();
     let configuration = configuration
         .launch_configuration_name("node")
