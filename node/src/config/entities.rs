@@ -271,15 +271,9 @@ impl ConfiguredStage {
 
     /// Failures that are tried again, or not, otherwise than usual.
     pub fn retry(&self) -> RetryOverrides {
-        let each = |categories: &[FailureCategory], is_retried| {
-            let categories = categories.to_vec().into_iter();
-            categories.map(move |category| (category, is_retried))
-        };
-        RetryOverrides(
-            each(&self.retry_on, true)
-                .chain(each(&self.fail_on, false))
-                .collect(),
-        )
+        let retried = self.retry_on.iter().map(|category| (*category, true));
+        let final_ones = self.fail_on.iter().map(|category| (*category, false));
+        RetryOverrides(retried.chain(final_ones).collect())
     }
 
     /// Keys of the stage with the faults of their values.
