@@ -15,11 +15,12 @@ create table quality_counts (
 );
 create index quality_counts_by_job on quality_counts (job_id);
 
-create function confidence_bucket(confidence real) returns smallint language sql immutable parallel safe as $$
+-- Strict, as greatest and least pass over null.
+create function confidence_bucket(confidence real) returns smallint language sql immutable strict parallel safe as $$
     select least(greatest(floor(confidence * 20), 0), 19)::smallint
 $$;
 
-create function perplexity_bucket(perplexity real) returns smallint language sql immutable parallel safe as $$
+create function perplexity_bucket(perplexity real) returns smallint language sql immutable strict parallel safe as $$
     select least(greatest(floor(2 * ln(greatest(perplexity, 1)) / ln(2.0)), 0), 31)::smallint
 $$;
 

@@ -88,7 +88,10 @@ pub(super) fn text_quality<'t>(lines: impl Iterator<Item = ReadText<'t>>) -> Tex
     // A page without confidence beside pages that have one has no line that was read.
     let is_sure = worst.iter().any(|page| page.confidence.is_some());
     worst.sort_by(|one, other| match is_sure {
-        true => one.confidence.unwrap_or(1.0).total_cmp(&other.confidence.unwrap_or(1.0)),
+        true => one
+            .confidence
+            .unwrap_or(1.0)
+            .total_cmp(&other.confidence.unwrap_or(1.0)),
         false => other.perplexity.total_cmp(&one.perplexity),
     });
     worst.truncate(WORST);
@@ -156,6 +159,9 @@ mod tests {
 
     #[test]
     fn english_has_no_perplexity() {
-        assert_eq!(text_quality([line(0, "Fair value")].into_iter()), TextQuality::default());
+        assert_eq!(
+            text_quality([line(0, "Fair value")].into_iter()),
+            TextQuality::default()
+        );
     }
 }

@@ -5,7 +5,8 @@ use chrono::{DateTime, Utc};
 use serde_json::Value;
 
 use parkhang_core::domain::{
-    ErrorCategory, JobStatus, Pipeline, Position, StageName, Task, TaskId, TaskStatus, VolumeId, VolumeResults,
+    ErrorCategory, JobStatus, Pipeline, Position, StageName, Task, TaskId, TaskStatus, VolumeId,
+    VolumeResults,
 };
 use parkhang_core::policy::transition::Phase;
 

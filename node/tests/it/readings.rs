@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use parkhang_core::domain::JobConfig;
 use parkhang_store::artifact::{
-    ArchiveLayout, ArtifactLayout, LineDetectionRow, OcrResultRow, VisionArchiveRow, VolumeLayout, vision_archive,
+    ArchiveLayout, ArtifactLayout, LineDetectionRow, OcrResultRow, VisionArchiveRow, VolumeLayout,
+    vision_archive,
 };
 use parkhang_test_support::Wait;
 use serde_json::{Value, json};
@@ -64,7 +65,9 @@ fn with_a_reading_of_the_archive(site: &Site, read: &[OcrResultRow], page: &[&st
         nb_lines_tib: page.len(),
         text: page.join("\n"),
     };
-    let key = ArchiveLayout::vision(&"W1-I0".parse().unwrap(), "0a9573").unwrap().table;
+    let key = ArchiveLayout::vision(&"W1-I0".parse().unwrap(), "0a9573")
+        .unwrap()
+        .table;
     let file = artifacts.join(key.as_str());
     std::fs::create_dir_all(file.parent().unwrap()).unwrap();
     std::fs::write(file, vision_archive(&[row]).unwrap()).unwrap();
@@ -79,8 +82,19 @@ fn with_a_reading_of_the_archive(site: &Site, read: &[OcrResultRow], page: &[&st
     let sources = combined[1].sources.as_ref().unwrap();
     assert!(sources.contains(&0b01) && sources.contains(&0b11), "{sources:?}");
     assert!(
-        refusal(site, &["job", "create", "alone", "--pipeline", "combine", "--inputs", "archive:gv,beam"])
-            .contains("name a job before it")
+        refusal(
+            site,
+            &[
+                "job",
+                "create",
+                "alone",
+                "--pipeline",
+                "combine",
+                "--inputs",
+                "archive:gv,beam"
+            ]
+        )
+        .contains("after the first one archive:gv")
     );
 }
 
@@ -170,7 +184,10 @@ fn a_job_makes_one_text_of_what_three_have_read() {
     assert_eq!(best[1].segments.len(), read[1].segments.len());
     let sources = best[1].sources.as_ref().unwrap();
     assert_eq!(sources.len(), best[1].segments.len());
-    assert!(sources.contains(&0b101) && sources.contains(&0b111), "{sources:?}");
+    assert!(
+        sources.contains(&0b101) && sources.contains(&0b111),
+        "{sources:?}"
+    );
 
     with_a_reading_of_the_archive(&site, &read, &page);
 

@@ -93,7 +93,9 @@ pub struct Inputs(Vec<Input>);
 pub enum InvalidInputs {
     #[error("{0:?} is not the name of a job")]
     NoJob(String),
-    #[error("the archive has no readings of {0:?} that are known here, only archive:gv and archive:ocr_qwen_v1")]
+    #[error(
+        "the archive has no readings of {0:?} that are known here, only archive:gv and archive:ocr_qwen_v1"
+    )]
     NoArchive(String),
     #[error("{0} is named twice")]
     Twice(Input),

@@ -445,7 +445,9 @@ fn expected(value: &Value, taken: impl Fn(Value) -> serde_json::Result<JobConfig
         Value::Number(_) if taken((-1).into()).is_ok() => "a whole number".to_owned(),
         Value::Number(_) => "a whole number, 0 or more".to_owned(),
         Value::Array(_) if taken("a=b".into()).is_ok() => "STAGE=NAME, or several of them".to_owned(),
-        Value::Array(_) => format!("names of jobs, each once, {MOST_INPUTS} at most"),
+        Value::Array(_) => format!(
+            "names of jobs, and after the first one archive:gv or archive:ocr_qwen_v1, each once, {MOST_INPUTS} at most"
+        ),
         _ => {
             // The names of the choices are in the message of serde that refuses another one.
             let refusal = taken("".into()).err().map(|error| error.to_string());

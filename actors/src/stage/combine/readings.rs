@@ -95,10 +95,12 @@ impl Beside {
             Self::Job(pages) => pages
                 .remove(&page.image_name)
                 .map_or((None, Vec::new()), |page| (page.made_of, page.lines)),
-            Self::Archive(texts) => texts.remove(&page.source_name).map_or((None, Vec::new()), |text| {
-                let lines = lines_of(&text, &page.image_name, page.page_index);
-                (Some(Digest::of(text.as_bytes())), lines)
-            }),
+            Self::Archive(texts) => texts
+                .remove(&page.source_name)
+                .map_or((None, Vec::new()), |text| {
+                    let lines = lines_of(&text, &page.image_name, page.page_index);
+                    (Some(Digest::of(text.as_bytes())), lines)
+                }),
         }
     }
 }

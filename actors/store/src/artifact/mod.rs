@@ -41,7 +41,9 @@ mod words;
 mod writer;
 
 pub use answers::KeptAnswer;
-pub use archive::{ArchiveError, ChatArchiveRow, VisionArchiveRow, archive_texts, chat_archive, vision_archive};
+pub use archive::{
+    ArchiveError, ChatArchiveRow, VisionArchiveRow, archive_texts, chat_archive, vision_archive,
+};
 pub use blocks::{BlockRow, blocks_key};
 pub use chunks::{ChunkBox, ChunkRow};
 pub use columns::{ColumnError, ColumnValue, Columns};

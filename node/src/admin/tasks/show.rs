@@ -323,9 +323,9 @@ impl Answer for TaskDetails {
             let confidence = results
                 .confidence_mean
                 .map_or(String::new(), |mean| format!(", confidence {mean:.3}"));
-            let perplexity = results
-                .perplexity
-                .map_or(String::new(), |perplexity| format!(", perplexity {perplexity:.1}"));
+            let perplexity = results.perplexity.map_or(String::new(), |perplexity| {
+                format!(", perplexity {perplexity:.1}")
+            });
             text.push_str(&format!(
                 "\n{}, {}, {}, {} failed{confidence}{perplexity}",
                 pluralize(number(results.images), "page"),

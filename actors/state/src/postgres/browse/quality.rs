@@ -142,7 +142,10 @@ mod tests {
         let worst = async |by, limit| -> Vec<i32> {
             let worst = store.worst_volumes(job, by, limit).await.unwrap();
             let named = worst.iter().map(|volume| {
-                assert_eq!(volume.worst_pages, json!([{ "page": volume.results.total_images }]));
+                assert_eq!(
+                    volume.worst_pages,
+                    json!([{ "page": volume.results.total_images }])
+                );
                 volume.results.total_images
             });
             named.collect()
@@ -168,10 +171,13 @@ mod tests {
     #[tokio::test]
     async fn volumes_are_listed_by_how_they_were_read_last() {
         let store = store().await;
-        read(&store, &[(Some(0.9), Some(6.0)), (Some(0.5), Some(40.0)), (None, None)]).await;
-        let listed = async |query: VolumeQuery| -> usize {
-            store.volume_page(&query).await.unwrap().volumes.len()
-        };
+        read(
+            &store,
+            &[(Some(0.9), Some(6.0)), (Some(0.5), Some(40.0)), (None, None)],
+        )
+        .await;
+        let listed =
+            async |query: VolumeQuery| -> usize { store.volume_page(&query).await.unwrap().volumes.len() };
         let surprising = |perplexity_above| VolumeQuery {
             perplexity_above: Some(perplexity_above),
             ..VolumeQuery::default()
@@ -184,7 +190,15 @@ mod tests {
         assert_eq!(listed(surprising(30.0)).await, 1);
         assert_eq!(listed(unsure.clone()).await, 1);
         // The same volumes, read better.
-        read(&store, &[(Some(0.9), Some(6.0)), (Some(0.95), Some(5.5)), (Some(0.9), Some(5.0))]).await;
+        read(
+            &store,
+            &[
+                (Some(0.9), Some(6.0)),
+                (Some(0.95), Some(5.5)),
+                (Some(0.9), Some(5.0)),
+            ],
+        )
+        .await;
         assert_eq!(listed(surprising(30.0)).await, 0);
         assert_eq!(listed(surprising(5.2)).await, 2);
         assert_eq!(listed(unsure).await, 0);

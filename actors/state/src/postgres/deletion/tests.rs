@@ -1,7 +1,7 @@
 use crate::postgres::PostgresStore;
 use crate::postgres::tests::{applied, change, lease, new_job, now, store};
-use crate::{StateError, StateStore};
-use parkhang_core::domain::{Job, JobStatus, TaskId};
+use crate::{Change, StateError, StateStore};
+use parkhang_core::domain::{Job, JobStatus, TaskId, VolumeResults};
 use parkhang_core::policy::job_action::JobAction;
 use parkhang_core::policy::transition::Event;
 
@@ -47,12 +47,17 @@ async fn a_job_goes_with_all_that_is_its_own() {
     for job in [&job, &other] {
         let task = store.tasks(job.id).await.unwrap().remove(0);
         let running = applied(&store, lease(&task, job)).await;
-        applied(&store, change(&running, Event::Succeeded)).await;
+        let results = Some(VolumeResults::default());
+        let success = Change {
+            results,
+            ..change(&running, Event::Succeeded)
+        };
+        applied(&store, success).await;
     }
     store.act_on_job(job.id, JobAction::Cancel).await.unwrap();
-    assert_eq!(rows(&store).await, [2, 7, 2, 7, 2]);
+    assert_eq!(rows(&store).await, [2, 7, 2, 7, 2, 2]);
     delete(&store, &job, 2).await;
-    assert_eq!(rows(&store).await, [1, 2, 1, 2, 1]);
+    assert_eq!(rows(&store).await, [1, 2, 1, 2, 1, 1]);
     assert_eq!(store.job_by_id(job.id).await.unwrap(), None);
     assert_eq!(store.jobs().await.unwrap(), [other]);
 }
@@ -76,7 +81,7 @@ async fn a_deletion_that_was_cut_off_closes_the_job_and_goes_on() {
         assert!(matches!(refused, Err(StateError::Forbidden(_))), "{action:?}");
     }
     delete(&store, &job, 100).await;
-    assert_eq!(rows(&store).await, [0; 5]);
+    assert_eq!(rows(&store).await, [0; 6]);
 }
 
 #[tokio::test]
@@ -99,7 +104,7 @@ async fn what_runs_is_not_deleted() {
     store.finish_deletion(&job).await.unwrap();
     assert_eq!(
         rows(&store).await,
-        [0, 0, 0, 0, 0],
+        [0, 0, 0, 0, 0, 0],
         "what was left goes with the job"
     );
 }

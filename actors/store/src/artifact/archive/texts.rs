@@ -62,7 +62,9 @@ fn add(
     key: &ArtifactKey,
 ) -> Result<(), ArtifactError> {
     let column = |name: &str, data_type: &DataType| {
-        let array = batch.column_by_name(name).filter(|array| array.data_type() == data_type);
+        let array = batch
+            .column_by_name(name)
+            .filter(|array| array.data_type() == data_type);
         array.ok_or_else(|| ArtifactError::WrongTable {
             key: key.clone(),
             expected: format!("a table of the archive with a column {name} of {data_type}"),
@@ -71,7 +73,9 @@ fn add(
     };
     let names = column(NAME, &DataType::Utf8)?.as_string::<i32>();
     let read = column(text, &DataType::Utf8)?.as_string::<i32>();
-    let ok = column(OK, &DataType::Boolean).ok().map(|array| array.as_boolean());
+    let ok = column(OK, &DataType::Boolean)
+        .ok()
+        .map(|array| array.as_boolean());
     for row in 0..batch.num_rows() {
         let is_read = ok.is_none_or(|ok| ok.is_valid(row) && ok.value(row));
         if is_read && names.is_valid(row) && read.is_valid(row) && !read.value(row).trim().is_empty() {

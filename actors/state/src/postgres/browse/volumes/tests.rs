@@ -357,8 +357,16 @@ async fn questions_about_volumes_cost_what_they_show() {
     .unwrap();
     assert_eq!(job.id.0, 1);
     for (statement, parameters, index) in [
-        (LIST, "'V22', null, null, null, null, 50, null, null", "volumes_by_name"),
-        (LIST, "null, 'V7', 'I77', null, null, 50, null, null", "volumes_by_name"),
+        (
+            LIST,
+            "'V22', null, null, null, null, 50, null, null",
+            "volumes_by_name",
+        ),
+        (
+            LIST,
+            "null, 'V7', 'I77', null, null, 50, null, null",
+            "volumes_by_name",
+        ),
         (PARTS, "'V7', 'I77', 50", "volumes_by_name"),
         (OF_SOURCE, "'I7', 20", "volumes_by_source"),
         (IMAGES, "'V7', 'I7', 0, 50", "images_pkey"),
