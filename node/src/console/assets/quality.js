@@ -5,7 +5,7 @@ import { count, fill, h, percent, table } from "./dom.js";
 
 const INDEXES = ["confidence", "perplexity"];
 // Sides of a class in the plot, and the room that its axes take.
-const [WIDTH, HEIGHT, LEFT, BELOW, ABOVE] = [34, 18, 64, 34, 8];
+const [WIDTH, HEIGHT, LEFT, BELOW, ABOVE] = [34, 18, 44, 18, 4];
 
 export function quality(job) {
   const plotted = h("div", { class: "figures" }), worst = h("div", {});
@@ -53,7 +53,7 @@ function plot(classes) {
     `${count(volumes)} ${volumes === 1 ? "volume" : "volumes"}: perplexity ${between(perplexity, Math.SQRT2, 1)}, confidence ${
       confidence === null ? "not known" : `${percent(confidence, 0)} to ${percent(confidence + 0.05, 0)}`}`;
   return h("figure", {},
-    h("figcaption", {}, "Volumes by perplexity and confidence"),
+    h("figcaption", {}, "Volumes by perplexity and confidence", h("small", {}, " perplexity to the right, confidence upwards")),
     h("svg", { class: "quality", width, height, role: "img", "aria-label": classes.map(about).join("; ") },
       classes.map((one) => h("g", {},
         h("title", {}, about(one)),
@@ -66,9 +66,7 @@ function plot(classes) {
       }, value === null ? "none" : percent(value, 0))),
       perplexities.labels.map(([value, step]) => h("text", {
         class: "idle", x: LEFT + step * WIDTH, y: height - BELOW + 14,
-      }, value === null ? "none" : value < 10 ? value.toFixed(1) : Math.round(value))),
-      h("text", { class: "idle", x: LEFT, y: height - 4 }, "perplexity"),
-      h("text", { class: "idle", x: 0, y: ABOVE + 10 }, "sure")));
+      }, value === null ? "none" : value < 10 ? value.toFixed(1) : Math.round(value)))));
 }
 
 const between = (from, factor, digits) => (from === null ? "not known" : `${from.toFixed(digits)} to ${(factor * from).toFixed(digits)}`);
