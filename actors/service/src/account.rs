@@ -210,7 +210,7 @@ fn refused(error: ServiceError) -> ServiceError {
             retry_after,
             message: format!("the service account gets no token: {message}"),
         },
-        // Of the exchange for the token; whatever needed it was not sent.
+        // It is the exchange for the token that failed; whatever needed it was not sent.
         ServiceError::Timeout { host, limit } => ServiceError::Unconnected {
             host,
             reason: format!("no token within {limit:?}"),

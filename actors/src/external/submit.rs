@@ -208,7 +208,7 @@ impl ExternalStages {
         let request = self.request(service, &job, &task, fence, &runs).await;
         let (body, pages) = match request {
             Ok(request) => request,
-            // What may have been submitted is not given up because the storage is away.
+            // A job that may have been submitted is not given up because the storage is away.
             Err(failure) if *is_resumed && failure.kind == FailureKind::Retriable => {
                 return Ok(Submitted::Nothing);
             }

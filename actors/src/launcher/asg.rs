@@ -58,7 +58,7 @@ impl Launcher for AsgLauncher {
     async fn workers(&self, hardware: Hardware) -> Result<Workers, LauncherError> {
         let group = self.group(self.options.name(hardware)?).await?;
         let instances = |state: &str| {
-            // Of compound states such as "Pending:Wait" the first word counts.
+            // The first word of compound states such as "Pending:Wait" counts.
             let is_in_state = |named: &&String| named.split(':').next() == Some(state);
             u32::try_from(group.states.iter().filter(is_in_state).count()).unwrap_or(u32::MAX)
         };

@@ -10,7 +10,7 @@ use tracing::{info, warn};
 
 use super::info::StageInfo;
 use super::page_stage::{PageStage, PlannedPage, VolumeRun};
-use super::quality::score;
+use super::quality::text_score;
 use super::table::{ModelKind, StageDefinition, StageModels};
 use crate::engines::{Corrector, Engine, EngineError};
 use crate::runner::off_the_clock;
@@ -206,7 +206,7 @@ fn with_text(row: &OcrResultRow, text: String) -> OcrResultRow {
     let mut row = row.clone();
     if row.text != text {
         row.segments.clear();
-        row.perplexity = score(&text, row.encoding).perplexity();
+        row.perplexity = text_score(&text, row.encoding).perplexity();
         row.text = text;
         row.sources = None;
     }

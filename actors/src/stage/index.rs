@@ -5,21 +5,19 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use parkhang_search::{SearchError, index_volume};
+use parkhang_search::index_volume;
 use serde_json::{Map, json};
 
 use super::table::{StageDefinition, StageModels};
-use super::whole::{TEXTS, run_whole};
+use super::whole::{TEXTS, WholeError, run_whole};
 use super::{StageContext, StageInfo, StageLogic};
-use crate::runner::{CpuPool, PoolError};
+use crate::runner::CpuPool;
 use crate::search::volume_text;
-use parkhang_core::domain::{
-    ErrorCategory, Hardware, StageError, StageName, StageReport, StageVerdict, VolumeId,
-};
+use parkhang_core::domain::{Hardware, StageName, StageReport, StageVerdict, VolumeId};
 use parkhang_core::failpoint::Failpoint;
 use parkhang_core::policy::forecast::MadeWith;
-use parkhang_store::artifact::{ArtifactError, VolumeLayout};
-use parkhang_store::storage::{ArtifactStore, StorageError};
+use parkhang_store::artifact::VolumeLayout;
+use parkhang_store::storage::ArtifactStore;
 
 pub(super) const STAGE: StageDefinition = StageDefinition {
     name: "index",
@@ -56,32 +54,6 @@ impl StageInfo for Indexer {
     }
 }
 
-/// Reason for which a volume was not indexed.
-#[derive(Debug, thiserror::Error)]
-enum IndexError {
-    #[error(transparent)]
-    Artifact(#[from] ArtifactError),
-    #[error(transparent)]
-    Storage(#[from] StorageError),
-    #[error(transparent)]
-    Pool(#[from] PoolError),
-    #[error(transparent)]
-    Search(#[from] SearchError),
-    #[error("the volume has no text")]
-    NoText,
-}
-
-impl IndexError {
-    fn category(&self) -> ErrorCategory {
-        match self {
-            Self::Artifact(error) => error.category(),
-            Self::Storage(error) => error.category(),
-            Self::Pool(_) | Self::Search(_) => ErrorCategory::Runtime,
-            Self::NoText => ErrorCategory::Input,
-        }
-    }
-}
-
 #[async_trait]
 impl StageLogic for Indexer {
     fn info(&self) -> &dyn StageInfo {
@@ -92,9 +64,7 @@ impl StageLogic for Indexer {
         let layout = VolumeLayout::of(&context.assignment);
         run_whole(&context, async {
             let volume = &context.assignment.volume;
-            let indexed = self.index(&layout, volume).await;
-            let Indexed { pages, lines, bytes } =
-                indexed.map_err(|error| StageError::new(self.name().as_str(), error.category(), &error))?;
+            let Indexed { pages, lines, bytes } = self.index(&layout, volume).await?;
             Failpoint::IndexWritten.hit_in(volume, &context.assignment.fence.stage);
             Ok(StageReport {
                 metrics: json!({
@@ -119,9 +89,9 @@ struct Indexed {
 }
 
 impl Indexer {
-    async fn index(&self, layout: &VolumeLayout, volume: &VolumeId) -> Result<Indexed, IndexError> {
+    async fn index(&self, layout: &VolumeLayout, volume: &VolumeId) -> Result<Indexed, WholeError> {
         let text = volume_text(self.store.as_ref(), layout, volume, &self.stages).await?;
-        let text = text.ok_or(IndexError::NoText)?;
+        let text = text.ok_or(WholeError::NoText)?;
         let (pages, lines) = (
             text.pages.len(),
             text.pages.iter().map(|page| page.lines.len()).sum(),

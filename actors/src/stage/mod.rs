@@ -75,6 +75,7 @@ pub use pipelines::{
     COMBINE, DOCUMENTS, OCR, OCR_DOCUMENTS, PAGE_OCR, Pipelines, combine_pipeline, documents_pipeline,
     ocr_documents_pipeline, ocr_pipeline, page_ocr_pipeline,
 };
+pub use quality::text_score;
 pub use registry::{
     Embeddings, LayoutReader, LineSegmenter, ModelSet, PrintReader, Recogniser, StageRegistry, StageServices,
     Tokenizer,

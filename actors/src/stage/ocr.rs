@@ -17,7 +17,7 @@ use super::info::StageInfo;
 use super::ocr_operations::take_over;
 use super::ocr_reader::Reader;
 use super::page_stage::{PageStage, PlannedPage, VolumeRun};
-use super::quality::score;
+use super::quality::text_score;
 use super::registry::StageServices;
 use super::table::{ModelKind, StageDefinition, StageModels};
 use crate::engines::Engine;
@@ -369,7 +369,7 @@ impl PageStage for Ocr {
                 image_name: row.image_name.clone(),
                 line_index: row.line_index,
                 line_guid: row.line_guid.clone(),
-                perplexity: score(&line.text, run.config().encoding).perplexity(),
+                perplexity: text_score(&line.text, run.config().encoding).perplexity(),
                 text: line.text,
                 encoding: run.config().encoding,
                 page_index: row.page_index,

@@ -12,7 +12,7 @@ use super::info::StageInfo;
 use super::line_extraction::LINE_NAMESPACE;
 use super::ocr::{Ocr, PageImages, PageLines, fetch_images, with_depth};
 use super::page_stage::{PlannedPage, VolumeRun};
-use super::quality::score;
+use super::quality::text_score;
 use super::service;
 use crate::engines::{Engine, EngineLine, PageText, request_about};
 use parkhang_core::domain::{ErrorCategory, StageError, TextEncoding, Usage};
@@ -176,7 +176,7 @@ fn rows_with_places(
             outline: Some(vec![[left, top], [right, top], [right, bottom], [left, bottom]]),
             alignment: None,
             sources: None,
-            perplexity: score(&line.text, TextEncoding::Unicode).perplexity(),
+            perplexity: text_score(&line.text, TextEncoding::Unicode).perplexity(),
         }
     };
     lines.iter().enumerate().map(row).collect()
@@ -190,7 +190,7 @@ fn aligned_rows(rows: &[LineImageRow], alignment: Alignment) -> Vec<OcrResultRow
         image_name: row.image_name.clone(),
         line_index: row.line_index,
         line_guid: row.line_guid.clone(),
-        perplexity: score(&line.text, TextEncoding::Unicode).perplexity(),
+        perplexity: text_score(&line.text, TextEncoding::Unicode).perplexity(),
         text: line.text,
         encoding: TextEncoding::Unicode,
         page_index: row.page_index,

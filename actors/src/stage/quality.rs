@@ -15,7 +15,7 @@ const WORST: usize = 5;
 const MIN_STACKS: u32 = 40;
 
 /// Score of a line; that of an empty one if the program lacks its n-grams.
-pub(super) fn score(text: &str, encoding: TextEncoding) -> TextScore {
+pub fn text_score(text: &str, encoding: TextEncoding) -> TextScore {
     let Ok(scorer) = text_scorer() else {
         return TextScore::default();
     };
@@ -66,7 +66,7 @@ pub(super) fn text_quality<'t>(lines: impl Iterator<Item = ReadText<'t>>) -> Tex
     let mut pages: BTreeMap<i32, PageSums> = BTreeMap::new();
     for line in lines {
         let page = pages.entry(line.page_index).or_default();
-        page.score = page.score + score(line.text, line.encoding);
+        page.score = page.score + text_score(line.text, line.encoding);
         if let Some(confidence) = line.confidence {
             page.confidence += f64::from(confidence);
             page.sure_lines += 1;
@@ -152,8 +152,8 @@ mod tests {
     /// Rows: 87.
     #[test]
     fn a_text_in_wylie_is_as_surprising_as_in_tibetan_letters() {
-        let unicode = score("བཅོམ་ལྡན་འདས་", TextEncoding::Unicode);
-        let wylie = score("bcom ldan 'das ", TextEncoding::Wylie);
+        let unicode = text_score("བཅོམ་ལྡན་འདས་", TextEncoding::Unicode);
+        let wylie = text_score("bcom ldan 'das ", TextEncoding::Wylie);
         assert_eq!(unicode.perplexity(), wylie.perplexity());
     }
 

@@ -10,19 +10,16 @@ use serde_json::{Map, json};
 
 use super::quality::{PageQuality, ReadText, TextQuality, text_quality};
 use super::table::{StageDefinition, StageModels};
-use super::whole::{TEXTS, run_whole};
+use super::whole::{TEXTS, WholeError, run_whole};
 use super::{StageContext, StageInfo, StageLogic};
-use crate::runner::{CpuPool, PoolError};
-use parkhang_core::domain::{
-    ErrorCategory, Hardware, StageError, StageName, StageReport, StageVerdict, TextEncoding, VolumeResults,
-};
+use crate::runner::CpuPool;
+use parkhang_core::domain::{Hardware, StageName, StageReport, StageVerdict, TextEncoding, VolumeResults};
 use parkhang_core::policy::forecast::MadeWith;
 use parkhang_core::policy::percentile::percentile;
 use parkhang_store::artifact::{
-    ArtifactError, LineDetectionRow, OcrResultRow, PageTextRow, VolumeLayout, WordRow, failed_pages,
-    read_table, read_texts,
+    LineDetectionRow, OcrResultRow, PageTextRow, VolumeLayout, WordRow, failed_pages, read_table, read_texts,
 };
-use parkhang_store::storage::{ArtifactStore, StorageError};
+use parkhang_store::storage::ArtifactStore;
 
 pub(super) const STAGE: StageDefinition = StageDefinition {
     name: "reduce",
@@ -68,13 +65,12 @@ impl StageLogic for Reduce {
     async fn run(&self, context: StageContext) -> StageVerdict {
         let layout = VolumeLayout::of(&context.assignment);
         run_whole(&context, async {
-            let reduced = self.reduce(&layout).await;
             let Reduced {
                 results,
                 broken,
                 poorly_aligned,
                 worst_pages,
-            } = reduced.map_err(|error| StageError::new(self.name().as_str(), error.category(), &error))?;
+            } = self.reduce(&layout).await?;
             Ok(StageReport {
                 metrics: json!({
                     "lines": results.total_lines,
@@ -99,33 +95,12 @@ struct Reduced {
     broken: Option<Vec<i32>>,
     /// Pages on which the places of a service's text are not to be relied on; `None` where no text was divided among lines.
     poorly_aligned: Option<Vec<i32>>,
-    /// Pages whose text is the most surprising.
+    /// Pages that were read worst.
     worst_pages: Vec<PageQuality>,
 }
 
-/// Reason for which a volume was not summed up.
-#[derive(Debug, thiserror::Error)]
-enum ReduceError {
-    #[error(transparent)]
-    Artifact(#[from] ArtifactError),
-    #[error(transparent)]
-    Storage(#[from] StorageError),
-    #[error(transparent)]
-    Pool(#[from] PoolError),
-}
-
-impl ReduceError {
-    fn category(&self) -> ErrorCategory {
-        match self {
-            Self::Artifact(error) => error.category(),
-            Self::Storage(error) => error.category(),
-            Self::Pool(_) => ErrorCategory::Runtime,
-        }
-    }
-}
-
 impl Reduce {
-    async fn reduce(&self, layout: &VolumeLayout) -> Result<Reduced, ReduceError> {
+    async fn reduce(&self, layout: &VolumeLayout) -> Result<Reduced, WholeError> {
         let store = self.store.as_ref();
         if store.head(&layout.words()).await?.is_some() {
             let pages = read_table::<PageTextRow>(store, &layout.page_text()).await?.rows;

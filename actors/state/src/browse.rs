@@ -156,10 +156,9 @@ pub struct VolumeQuality {
 }
 
 /// Index by which volumes are ranked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QualityIndex {
     /// The least sure recogniser first.
-    #[default]
     Confidence,
     /// The most surprising text first.
     Perplexity,

@@ -16,10 +16,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use parkhang_actors::stage::{OCR, Pipelines};
-use parkhang_models::recognition::ewts::to_unicode_exact;
+use parkhang_actors::stage::{OCR, Pipelines, text_score};
+use parkhang_core::domain::TextEncoding;
 use parkhang_models::recognition::perplexity::TextScore;
-use parkhang_models::weights::shipped::text_scorer;
 use parkhang_store::pages::{FoundVolume, discover_volumes};
 
 use crate::config::job_defaults;
@@ -182,10 +181,12 @@ fn mean_confidence(page: &PageDocument) -> Option<f64> {
 }
 
 fn perplexity(page: &PageDocument) -> Option<f32> {
-    let scorer = text_scorer().ok()?;
-    let score = |line: &LineDocument| match line.encoding.as_str() {
-        "wylie" => scorer.score(&to_unicode_exact(&line.text)),
-        _ => scorer.score(&line.text),
+    let score = |line: &LineDocument| {
+        let encoding = match line.encoding.as_str() {
+            "wylie" => TextEncoding::Wylie,
+            _ => TextEncoding::Unicode,
+        };
+        text_score(&line.text, encoding)
     };
     let score: TextScore = page.lines.iter().map(score).sum();
     score.perplexity()

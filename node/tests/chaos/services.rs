@@ -18,8 +18,9 @@ const POINTS: [Failpoint; 9] = [
     Failpoint::LeasesWritten,
     Failpoint::AssignmentTaken,
     Failpoint::SubmitIntended,
-    Failpoint::JobSubmitted,
+    // The service tells of the first stage alone, so before leaders that get through with it.
     Failpoint::WebhookCame,
+    Failpoint::JobSubmitted,
     Failpoint::ResultWritten,
     Failpoint::WebhookWritten,
     Failpoint::ReportCommitted,

@@ -12,9 +12,9 @@ use super::listed::Listed;
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Input {
-    /// That of another job.
+    /// Reading of another job.
     Job(JobKey),
-    /// That of a program of the archive, which has texts without the places of lines.
+    /// Reading of a program of the archive, which has texts without the places of lines.
     Archive(ArchiveReading),
 }
 

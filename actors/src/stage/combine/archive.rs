@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use crate::stage::page_stage::VolumeRun;
 use crate::stage::read_volume::ReadLine;
 use parkhang_core::domain::{ArchiveReading, ErrorCategory, Input, StageError, TextEncoding};
-use parkhang_store::artifact::{ArchiveLayout, ArtifactError, OcrResultRow, archive_texts};
+use parkhang_store::artifact::{ArchiveLayout, OcrResultRow, read_archive_texts};
 
 /// Reads the texts of a volume's pages, by the file names of their scans. Of several versions of the volume the one counts that knows the most of
 /// the pages `scans`.
@@ -27,14 +27,7 @@ pub(super) async fn read_archive(
         .filter(|key| ArchiveLayout::is_table(reading, key));
     let mut best: Option<(usize, HashMap<String, String>)> = None;
     for key in tables {
-        let bytes = run.store.get(&key).await;
-        let bytes = bytes.map_err(|error| run.storage_error(&error))?;
-        let decode = {
-            let key = key.clone();
-            move || archive_texts(reading, &key, bytes)
-        };
-        let texts = tokio::task::spawn_blocking(decode).await;
-        let texts = texts.unwrap_or_else(|_| Err(ArtifactError::ShuttingDown { key }));
+        let texts = read_archive_texts(run.store.as_ref(), reading, &key).await;
         let texts = texts.map_err(|error| run.artifact_error(&error))?;
         let known = scans.iter().filter(|scan| texts.contains_key(**scan)).count();
         if best.as_ref().is_none_or(|(most, _)| known > *most) {

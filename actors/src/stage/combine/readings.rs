@@ -9,7 +9,7 @@ use parkhang_models::recognition::ewts::to_unicode_exact;
 
 use super::archive::{lines_of, read_archive};
 use crate::stage::page_stage::{PlannedPage, VolumeRun};
-use crate::stage::quality::score;
+use crate::stage::quality::text_score;
 use crate::stage::read_volume::{ReadLine, ReadPage, read_volume};
 use parkhang_core::domain::{ErrorCategory, Input, JobKey, StageError, TextEncoding};
 use parkhang_store::artifact::{
@@ -47,7 +47,9 @@ fn line_of(line: &ReadLine) -> Line {
         right,
         bottom,
     });
-    let perplexity = score(&line.row.text, line.row.encoding).perplexity();
+    // Readings of the archive, and tables of older releases, do not say.
+    let said = line.row.perplexity;
+    let perplexity = said.or_else(|| text_score(&line.row.text, line.row.encoding).perplexity());
     Line {
         syllables: syllables_of(&line.row),
         bounds,
@@ -89,7 +91,7 @@ enum Beside {
 }
 
 impl Beside {
-    /// What the reading has of a page, and what that is made of; nothing where it does not have the page.
+    /// Lines of a page, and a digest of their source; none where the reading does not have the page.
     fn take(&mut self, page: &LineDetectionRow) -> (Option<Digest>, Vec<ReadLine>) {
         match self {
             Self::Job(pages) => pages

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::readings::{PageReadings, has_syllables};
 use crate::stage::line_extraction::LINE_NAMESPACE;
-use crate::stage::quality::score;
+use crate::stage::quality::text_score;
 use crate::stage::read_volume::ReadLine;
 use parkhang_core::domain::{TextEncoding, VolumeId};
 use parkhang_store::artifact::{OcrResultRow, Segment};
@@ -32,7 +32,7 @@ impl Combiner<'_> {
         let is_own = line.place.reading == 0;
         let text = line.text();
         OcrResultRow {
-            perplexity: score(&text, TextEncoding::Unicode).perplexity(),
+            perplexity: text_score(&text, TextEncoding::Unicode).perplexity(),
             image_name: self.page.image_name.clone(),
             line_index: index,
             line_guid: match is_own {

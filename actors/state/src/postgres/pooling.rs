@@ -58,7 +58,7 @@ mod tests {
                 "{mixed_up}: {error}"
             );
         }
-        // Of PgBouncer 1.18 and 1.25.
+        // As PgBouncer 1.18 and 1.25 say it.
         for refused in [
             "unsupported startup parameter: options",
             "unsupported startup parameter in options: statement_timeout",

@@ -15,7 +15,7 @@ use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 
-pub use texts::archive_texts;
+pub use texts::read_archive_texts;
 
 /// Rows of a row group in the table of the language model.
 const CHAT_GROUP: usize = 256;

@@ -42,7 +42,7 @@ mod writer;
 
 pub use answers::KeptAnswer;
 pub use archive::{
-    ArchiveError, ChatArchiveRow, VisionArchiveRow, archive_texts, chat_archive, vision_archive,
+    ArchiveError, ChatArchiveRow, VisionArchiveRow, chat_archive, read_archive_texts, vision_archive,
 };
 pub use blocks::{BlockRow, blocks_key};
 pub use chunks::{ChunkBox, ChunkRow};

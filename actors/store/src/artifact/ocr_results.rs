@@ -33,8 +33,8 @@ artifact_row! {
         /// Number of stacks among which the next one would have to be guessed on average, at least 1, by the language model of the program;
         /// absent for text that is not Tibetan.
         perplexity: Option<f32>,
-        /// Of a text that was made of several: for each of its syllables the inputs that have its letters, bit 0 for the first input of the job;
-        /// absent where one reader has read the line.
+        /// Inputs that have the letters of each syllable, for a text that was made of several: bit 0 stands for the first input of the job.
+        /// Absent where one reader has read the line.
         sources: Option<Vec<i32>>,
     }
 }

@@ -179,7 +179,15 @@ pub async fn read_table<R: ArtifactRow>(
     key: &ArtifactKey,
 ) -> Result<Table<R>, ArtifactError> {
     let bytes = store.get(key).await?;
-    let owned_key = key.clone();
-    let decoded = tokio::task::spawn_blocking(move || decode_table(&owned_key, bytes)).await;
-    decoded.unwrap_or_else(|_| Err(ArtifactError::ShuttingDown { key: key.clone() }))
+    off_the_async_threads(key, move |key| decode_table(&key, bytes)).await
+}
+
+/// Runs work on a file where it may take its time.
+pub(super) async fn off_the_async_threads<T: Send + 'static>(
+    key: &ArtifactKey,
+    work: impl FnOnce(ArtifactKey) -> Result<T, ArtifactError> + Send + 'static,
+) -> Result<T, ArtifactError> {
+    let owned = key.clone();
+    let done = tokio::task::spawn_blocking(move || work(owned)).await;
+    done.unwrap_or_else(|_| Err(ArtifactError::ShuttingDown { key: key.clone() }))
 }

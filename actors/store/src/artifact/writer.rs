@@ -14,7 +14,7 @@ use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder};
 use parquet::schema::types::ColumnPath;
 
-use super::table::{PROVENANCE_KEY, SCHEMA_KEY, schema_version};
+use super::table::{PROVENANCE_KEY, SCHEMA_KEY, off_the_async_threads, schema_version};
 use super::{ArtifactError, ArtifactRow, Provenance};
 use crate::storage::{ArtifactKey, ArtifactStore};
 
@@ -131,9 +131,8 @@ pub async fn write_table<R: ArtifactRow>(
     rows: Vec<R>,
     provenance: &Provenance,
 ) -> Result<(), ArtifactError> {
-    let (owned_key, provenance) = (key.clone(), provenance.clone());
-    let encoded = tokio::task::spawn_blocking(move || encode_table(&owned_key, rows, &provenance)).await;
-    let bytes = encoded.unwrap_or_else(|_| Err(ArtifactError::ShuttingDown { key: key.clone() }))?;
+    let provenance = provenance.clone();
+    let bytes = off_the_async_threads(key, move |key| encode_table(&key, rows, &provenance)).await?;
     Ok(store.put(key, bytes).await?)
 }
 

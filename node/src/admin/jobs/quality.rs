@@ -30,10 +30,10 @@ pub struct Quality {
 /// Index of quality.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum By {
-    /// How sure the recogniser is: the least sure first
+    /// Confidence of the recogniser: the least sure first
     #[default]
     Confidence,
-    /// How surprising the text is to a language model of Tibetan: the most surprising first; for readings without confidence
+    /// Perplexity of the text under a language model of Tibetan: the most surprising first; for readings without confidence
     Perplexity,
 }
 

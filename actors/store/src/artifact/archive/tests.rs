@@ -5,6 +5,7 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::file::metadata::ParquetMetaData;
 use serde_json::Value;
 
+use super::texts::archive_texts;
 use super::*;
 use crate::artifact::ArtifactError;
 use crate::storage::ArtifactKey;

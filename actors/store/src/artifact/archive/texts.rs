@@ -10,8 +10,8 @@ use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 use crate::artifact::ArtifactError;
-use crate::artifact::table::guarded;
-use crate::storage::ArtifactKey;
+use crate::artifact::table::{guarded, off_the_async_threads};
+use crate::storage::{ArtifactKey, ArtifactStore};
 use parkhang_core::domain::ArchiveReading;
 
 /// Column of the names of scans.
@@ -26,13 +26,27 @@ fn text_column(reading: ArchiveReading) -> &'static str {
     }
 }
 
+/// Reads the table under `key` and takes the texts of its pages out, off the async threads: see [`archive_texts`].
+///
+/// # Errors
+///
+/// [`ArtifactError`] if the store does not have it, or if it is no such table.
+pub async fn read_archive_texts(
+    store: &dyn ArtifactStore,
+    reading: ArchiveReading,
+    key: &ArtifactKey,
+) -> Result<HashMap<String, String>, ArtifactError> {
+    let bytes = store.get(key).await?;
+    off_the_async_threads(key, move |key| archive_texts(reading, &key, bytes)).await
+}
+
 /// Texts of a table by the file names of their scans, a line of text for each line that was seen. Pages that failed and empty ones are left
 /// out; of two rows with one name the first counts.
 ///
 /// # Errors
 ///
 /// [`ArtifactError::Unreadable`] if `bytes`, which lie under `key`, are no such table.
-pub fn archive_texts(
+pub(super) fn archive_texts(
     reading: ArchiveReading,
     key: &ArtifactKey,
     bytes: Bytes,
