@@ -71,3 +71,19 @@ pub(super) async fn run_whole(
     context.progress.ended(state);
     verdict
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_that_are_missing_are_a_fault_of_the_node_and_a_panic_is_one_of_the_volume() {
+        let category = |error: PoolError| WholeError::from(error).category();
+        let pool = "cpu".to_owned();
+        assert_eq!(category(PoolError::Closed { pool }), ErrorCategory::Node);
+        assert_eq!(
+            category(PoolError::Panicked(String::new())),
+            ErrorCategory::Runtime
+        );
+    }
+}

@@ -18,11 +18,11 @@ const POINTS: [Failpoint; 9] = [
     Failpoint::LeasesWritten,
     Failpoint::AssignmentTaken,
     Failpoint::SubmitIntended,
-    // The service tells of the first stage alone, so before leaders that get through with it.
+    // Webhooks come for the first stage alone, whose jobs are over soon.
     Failpoint::WebhookCame,
-    Failpoint::JobSubmitted,
     Failpoint::ResultWritten,
     Failpoint::WebhookWritten,
+    Failpoint::JobSubmitted,
     Failpoint::ReportCommitted,
     Failpoint::JobLooked,
 ];
