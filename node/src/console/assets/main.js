@@ -1,6 +1,6 @@
 // Which view is shown, and when it is shown anew.
 
-import { AGAIN, leave, listen, session } from "./api.js";
+import { AGAIN, leave, listen, may, session } from "./api.js";
 import { fill, h, trouble } from "./dom.js";
 import { overview } from "./overview.js";
 import { job } from "./job.js";
@@ -8,6 +8,7 @@ import { task } from "./task.js";
 import { nodes } from "./nodes.js";
 import { actors } from "./actors.js";
 import { audit } from "./audit.js";
+import { deliver } from "./queue.js";
 import { reader } from "./reader.js";
 import { searchPage } from "./search.js";
 
@@ -89,7 +90,10 @@ const live = document.getElementById("live");
 listen(changed, (heard) => {
   live.textContent = heard ? "live" : "connection lost";
   live.className = heard ? "" : "lost";
-  if (heard) changed();
+  if (!heard) return;
+  changed();
+  // What people have corrected, and could not be sent.
+  if (may("edit")) deliver();
 });
 addEventListener("hashchange", () => {
   trouble();

@@ -1,6 +1,7 @@
 // The chosen line, large, with what was read in it at the same width below: the one is checked against the other.
 
-import { h, fill, percent } from "./dom.js";
+import { h, fill } from "./dom.js";
+import { surety } from "./lines.js";
 import { bounds } from "./sheet.js";
 
 // Of what is around a line, in its heights.
@@ -20,8 +21,17 @@ export function strip(page, whole, picture, turn) {
   const fit = () => line && fitted(line);
   new ResizeObserver(fit).observe(view);
   document.fonts.ready.then(fit);
+  const retext = (text) => {
+    line.words.textContent = text;
+    fit();
+  };
   const show = (index) => {
-    const { text, confidence, polygon } = page.lines[index];
+    fill(about, page.lines[index] ? [`Line ${index + 1} of ${page.lines.length}, `, surety(page.lines[index])] : "No lines");
+    const { text, polygon } = page.lines[index] ?? {};
+    // The picture stays where the line does.
+    if (polygon && line?.outline === String(polygon)) return retext(text);
+    line = undefined;
+    if (!polygon) return fill(view);
     const box = bounds(polygon);
     const [x, y, width, height] = region(page, box);
     const words = h("text", { lang: page.language }, text);
@@ -32,8 +42,7 @@ export function strip(page, whole, picture, turn) {
       // What there is already, until the line itself has come.
       image(whole(), 0, 0, page.width, page.height),
       image(picture(x, y, width, height, Math.min(width, MOST_PIXELS)), x, y, width, height)), words));
-    fill(about, `Line ${index + 1} of ${page.lines.length}, ${percent(confidence)}`);
-    line = { words, box, x, width, base: y + height * (1 + GAP + LARGEST), size: height * LARGEST };
+    line = { words, outline: String(polygon), box, x, width, base: y + height * (1 + GAP + LARGEST), size: height * LARGEST };
     view.scrollTo(0, 0);
     fit();
   };
@@ -43,6 +52,8 @@ export function strip(page, whole, picture, turn) {
       h("button", { "aria-label": "Line behind", title: "Line behind (↓)", onclick: () => turn(1) }, "↓")), view),
     // Shows this line.
     show,
+    // Shows another text with it.
+    retext,
     // Shows what lies here on the scan in the middle.
     center: (x) => view.scrollTo(((x - line.x) / line.width) * view.scrollWidth - view.clientWidth / 2, 0),
   };

@@ -1,0 +1,32 @@
+// What is said of a line, and which of them call for somebody.
+
+import { ago, h, percent } from "./dom.js";
+
+// Below this confidence.
+const UNSURE = 0.8;
+
+export const isUnsure = (line) => line.confidence !== null && line.confidence < UNSURE;
+
+// The place of the next line behind this one that is not sure, around the page; -1 where there is no other.
+export function nextUnsure(lines, chosen) {
+  const places = lines.map((_, index) => (chosen + 1 + index) % lines.length);
+  return places.find((place) => place !== chosen && isUnsure(lines[place])) ?? -1;
+}
+
+export const surety = ({ corrected, confidence }) => (corrected ? ["corrected by ", corrected.who, " ", ago(corrected.at)] : percent(confidence));
+
+// The text of a line and, short, how sure it is or who corrected it.
+export function written({ text, corrected, confidence }, language) {
+  return [h("span", { lang: language, class: isUnsure({ confidence }) ? "unsure" : undefined }, text),
+    corrected ? h("small", { title: `corrected by ${corrected.who}, ${new Date(corrected.at).toLocaleString()}` }, "✎ ", corrected.who)
+      : h("small", { title: "confidence" }, percent(confidence, 0))];
+}
+
+// Corrections of lines that are not on the page as it is read now.
+export function unplacedList(unplaced, language) {
+  if (unplaced.length === 0) return undefined;
+  const texts = (lines) => lines.map(({ text }) => h("div", { lang: language }, text));
+  return h("section", { class: "unplaced" }, h("h2", {}, "Corrections of lines that are no longer found"), h("ul", {}, unplaced.map(({ replaces, lines, who, at }) =>
+    h("li", {}, h("p", { class: "note" }, who, " ", ago(at)),
+      replaces.length > 0 && h("del", {}, texts(replaces)), lines.length > 0 ? h("ins", {}, texts(lines)) : h("p", { class: "note" }, "removed")))));
+}

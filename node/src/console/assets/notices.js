@@ -1,0 +1,63 @@
+// What calls for whoever corrects a page: lines that others have changed at the same time, edits that were not taken, and texts that were
+// typed and never saved.
+
+import { ago, fill, h } from "./dom.js";
+import { touched } from "./edits.js";
+import * as queue from "./queue.js";
+
+const CONFLICT = 409;
+
+// `keepTyped` and `takeOther` decide about the line that is typed in, `again(edit)` makes an edit that was not taken on top of what is there
+// now, and `goOn(draft)` shows a draft in the box.
+export function notices({ page, path, language, keepTyped, takeOther, again, goOn }) {
+  const place = h("div", { class: "notices" });
+  let shown = "";
+  const text = (title, lines) => h("div", {}, h("b", {}, title),
+    lines.length > 0 ? lines.map((line) => h("p", { lang: language }, line.text || "(empty)")) : h("p", {}, "(no line)"));
+  const note = (title, texts, ...buttons) => h("section", { role: "alert" }, h("p", {}, title), h("div", { class: "beside" }, texts),
+    h("div", { class: "row" }, buttons.map(([name, does]) => h("button", { onclick: does }, name))));
+
+  const rivalry = (rival) => note(`${rival.corrected?.who ?? "Somebody"} has ${rival.gone ? "removed" : "changed"} the line that is typed in here.`,
+    text("Theirs", rival.gone ? [] : [rival]), ["Keep theirs", takeOther], ["Keep mine", keepTyped]);
+  const refusal = (entry) => {
+    const isConflict = entry.refused.status === CONFLICT;
+    return note(isConflict ? `Not saved: ${entry.refused.message}.` : `Not saved: ${entry.refused.message}`,
+      [isConflict && text("Theirs", touched(page.lines, entry)), text("Mine", entry.lines)],
+      [isConflict ? "Keep theirs" : "Discard mine", () => queue.settle(entry)], [isConflict ? "Keep mine" : "Try again", () => {
+        queue.settle(entry);
+        again(entry);
+      }]);
+  };
+  const draft = (draft) => {
+    const index = page.lines.findIndex((line) => line.id === draft.line.id);
+    return note(["Typed and not saved, ", ago(draft.at), index < 0 ? ", in a line that is no longer there:" : `, in line ${index + 1}:`], text("", [draft]),
+      ...(index < 0 ? [] : [["Go on with it", () => {
+        queue.forget(draft);
+        goOn(draft);
+      }]]), ["Discard it", () => {
+        queue.forget(draft);
+        redraw();
+      }]);
+  };
+  const elsewhere = (entries) => h("p", { class: "note" }, "Not saved on other pages: ",
+    [...new Set(entries.map((entry) => entry.path))].map((other) => h("a", { href: other.replace(/^\/jobs\/(.*)\/volumes\/(.*)\/pages\//, "#/read/$1/$2/") }, other), " "));
+
+  let rival;
+  const redraw = () => {
+    const [refused, drafts] = [queue.refused(), queue.drafts(path)];
+    const state = JSON.stringify([rival, refused, drafts, refused.map((entry) => touched(page.lines, entry))]);
+    // What is there already is not said again.
+    if (state === shown) return;
+    shown = state;
+    const others = refused.filter((entry) => entry.path !== path);
+    fill(place, rival && rivalry(rival), refused.filter((entry) => entry.path === path).map(refusal), drafts.map(draft), others.length > 0 && elsewhere(others));
+  };
+  return {
+    place,
+    // `other` is the line that is typed in here, as somebody else has left it, if anybody has.
+    draw: (other) => {
+      rival = other;
+      redraw();
+    },
+  };
+}
