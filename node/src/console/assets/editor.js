@@ -118,7 +118,7 @@ export function editor({ page, path, sheet, large, take, choose, chosen, focus, 
   const tell = () => {
     const [unsent, offline] = [queue.unsent().length, queue.isOffline()];
     const edits = unsent === 1 ? "1 edit" : `${count(unsent)} edits`;
-    fill(standing, isDirty() ? "not saved yet" : unsent === 0 ? past.length > 0 && "saved" : offline ? `${edits} not sent yet: no connection` : "saving…",
+    fill(standing, isDirty() ? "not saved yet" : unsent === 0 ? queue.wasTaken() && "saved" : offline ? `${edits} not sent yet: no connection` : "saving…",
       queue.isAtRisk() && " This browser keeps nothing: stay on this page until all is saved.");
     notes.draw(rival());
   };
@@ -208,13 +208,10 @@ export function editor({ page, path, sheet, large, take, choose, chosen, focus, 
     tell();
     focus();
   };
-  const open = (event) => {
+  const open = (places) => {
     if (!toggle.checked || !line) return;
-    // Whoever selects some text wants to have it.
-    if (event && !getSelection().isCollapsed) return;
-    const caret = event && caretAt(event);
     area.focus();
-    if (caret !== undefined) select([caret, caret]);
+    if (places) select(places);
   };
   const keyed = (event) => {
     const does = KEYS[`${event.ctrlKey || event.metaKey ? "^" : ""}${event.altKey ? "!" : ""}${event.shiftKey ? "+" : ""}${event.key.length === 1 ? event.key.toLowerCase() : event.key}`];
@@ -272,7 +269,9 @@ export function editor({ page, path, sheet, large, take, choose, chosen, focus, 
   place.hidden = !toggle.checked;
 
   return {
-    place, toggle: label, notices: notes.place, commit, open,
+    place, toggle: label, notices: notes.place, commit,
+    // Gives the keys to the box, with what is selected in it from one place to another.
+    open,
     keys: { Enter: () => open() },
     // Shows the line that is chosen now.
     arrive: () => {
@@ -300,13 +299,6 @@ const canvas = h("canvas").getContext("2d");
 function widthOf(text, element) {
   canvas.font = getComputedStyle(element).font;
   return canvas.measureText(text).width;
-}
-
-// Where in the text of a line somebody has clicked.
-function caretAt({ clientX, clientY, currentTarget }) {
-  const found = document.caretPositionFromPoint?.(clientX, clientY);
-  const words = currentTarget.querySelector("span");
-  return found && words.contains(found.offsetNode) ? found.offset : undefined;
 }
 
 // The word of a line that is least sure: from where to where in its text.

@@ -22,6 +22,17 @@ export function written({ text, corrected, confidence }, language) {
       : h("small", { title: "confidence" }, percent(confidence, 0))];
 }
 
+// Where in the text of an element that shows `written` somebody has clicked, from and to: one place, its end for a click beside the text, and a
+// word for a double click. Nothing for whoever has selected some text and wants to have it.
+export function clickedAt({ clientX, clientY, currentTarget, detail }) {
+  const words = currentTarget.firstChild;
+  const { isCollapsed, anchorNode, anchorOffset, focusOffset } = getSelection();
+  if (!isCollapsed) return detail > 1 && words.contains(anchorNode) ? [anchorOffset, focusOffset] : undefined;
+  const found = document.caretPositionFromPoint?.(clientX, clientY);
+  const place = found && words.contains(found.offsetNode) ? found.offset : words.textContent.length;
+  return [place, place];
+}
+
 // Corrections of lines that are not on the page as it is read now.
 export function unplacedList(unplaced, language) {
   if (unplaced.length === 0) return undefined;

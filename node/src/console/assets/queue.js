@@ -10,7 +10,7 @@ const [EDITS, DRAFTS, VISIT] = ["parkhang.edit", "parkhang.draft", newId()];
 const heard = new Set();
 // What the browser did not keep.
 const unkept = new Map();
-let [isBusy, isCutOff, last] = [false, false, 0];
+let [isBusy, isCutOff, hasSent, last] = [false, false, false, 0];
 let wake = () => {};
 
 function keep(key, value) {
@@ -34,13 +34,14 @@ function drop(key) {
 // What is kept of one kind of who has signed in, the oldest first: [key, value].
 function kept(kind) {
   const begin = `${kind} ${user().name} `;
-  const found = new Map(unkept);
+  const isOne = (key) => key.startsWith(begin);
+  const found = new Map([...unkept].filter(([key]) => isOne(key)));
   try {
-    for (const key of Object.keys(localStorage)) found.set(key, JSON.parse(localStorage.getItem(key)));
+    for (const key of Object.keys(localStorage).filter(isOne)) found.set(key, JSON.parse(localStorage.getItem(key)));
   } catch {
-    // A browser that keeps nothing; or it is not ours.
+    // This browser keeps nothing.
   }
-  return [...found].filter(([key]) => key.startsWith(begin)).sort(([, one], [, other]) => one.number - other.number);
+  return [...found].sort(([, one], [, other]) => one.number - other.number);
 }
 
 const number = () => (last = Math.max(Date.now(), last + 1));
@@ -60,6 +61,8 @@ export const unsent = (path) => edits().filter((entry) => !entry.refused && (!pa
 // Edits that were not taken, with { status, message }: until somebody says what is to become of them.
 export const refused = () => edits().filter((entry) => entry.refused);
 export const isOffline = () => isCutOff;
+// Whether any has been taken in this visit.
+export const wasTaken = () => hasSent;
 
 // Queues an edit of the page at a path of the interface.
 export function put(path, edit) {
@@ -92,6 +95,7 @@ export async function deliver() {
     pause = SOON;
     if (answer instanceof Error) refuse(entry, answer);
     else {
+      hasSent = true;
       drop(keyOf(id));
       tell(path, answer);
     }

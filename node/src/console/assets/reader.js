@@ -3,7 +3,7 @@
 import { get, may, part } from "./api.js";
 import { count, fill, h, percent } from "./dom.js";
 import { editor } from "./editor.js";
-import { nextUnsure, unplacedList, written } from "./lines.js";
+import { clickedAt, nextUnsure, unplacedList, written } from "./lines.js";
 import { search } from "./search.js";
 import { bounds, scanSheet, wordBox } from "./sheet.js";
 import { strip } from "./strip.js";
@@ -33,7 +33,8 @@ export async function reader(place, job, volume, number) {
       if (!lines[index]) {
         lines[index] = h("li", { tabindex: 0, onfocus: () => choose(index), onclick: (event) => {
           choose(index);
-          corrections?.open(event);
+          const places = clickedAt(event);
+          if (places) corrections?.open(places);
         } });
         list.append(lines[index]);
       }
@@ -84,7 +85,7 @@ export async function reader(place, job, volume, number) {
     choose(index);
   };
   const large = strip(page, () => picture.src, (x, y, width, height, pixels) =>
-    address(`region=${x},${y},${width},${height}&width=${pixels}`), turn);
+    address(`region=${x},${y},${width},${height}&width=${pixels}`), turn, (place) => corrections?.open([place, place]));
   const show = (index, isSeen) => {
     chosen = index;
     for (const [other, line] of lines.entries()) line.classList.toggle("on", other === index);

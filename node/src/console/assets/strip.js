@@ -13,8 +13,8 @@ const DRAWN_OUT = 1.6;
 const MOST_PIXELS = 6000;
 
 // Of a page whose parts are at `picture(x, y, width, height, pixels)`; `whole` is a picture of all of it. `turn` goes on by so
-// many lines.
-export function strip(page, whole, picture, turn) {
+// many lines, and `pointed` is told which place of the text has been clicked on, or lies below what has been.
+export function strip(page, whole, picture, turn, pointed) {
   const about = h("span", { role: "status" });
   const view = h("div", { class: "strip", tabindex: 0, role: "region", "aria-label": "Chosen line" });
   let line;
@@ -37,7 +37,7 @@ export function strip(page, whole, picture, turn) {
     const words = h("text", { lang: page.language }, text);
     const image = (href, x, y, width, height) => h("image", { href, x, y, width, height, preserveAspectRatio: "none" });
     fill(view, h("svg", {
-      viewBox: `${x} ${y} ${width} ${height * (1 + ROOM)}`, style: `--rows: ${1 + ROOM}`,
+      viewBox: `${x} ${y} ${width} ${height * (1 + ROOM)}`, style: `--rows: ${1 + ROOM}`, onclick: (event) => pointed(placeAt(words, event.clientX)),
     }, h("svg", { x, y, width, height, viewBox: `${x} ${y} ${width} ${height}` },
       // What there is already, until the line itself has come.
       image(whole(), 0, 0, page.width, page.height),
@@ -57,6 +57,15 @@ export function strip(page, whole, picture, turn) {
     // Shows what lies here on the scan in the middle.
     center: (x) => view.scrollTo(((x - line.x) / line.width) * view.scrollWidth - view.clientWidth / 2, 0),
   };
+}
+
+// The place of a text below which the screen has this column: before a sign, or behind the last one.
+function placeAt(words, column) {
+  const { a, e } = words.getScreenCTM().inverse();
+  const at = a * column + e;
+  const signs = Array.from({ length: words.getNumberOfChars() }, (_, index) => (words.getStartPositionOfChar(index).x + words.getEndPositionOfChar(index).x) / 2);
+  const place = signs.findIndex((middle) => middle > at);
+  return place < 0 ? signs.length : place;
 }
 
 // The part of the scan that shows a line: left, top, width and height in whole pixels of it.
