@@ -265,7 +265,7 @@ class Person:
             const end = place >= text.length;
             range.setStart(text, end ? text.length - 1 : place);
             range.setEnd(text, end ? text.length : place + 1);
-            const { left, right, top, bottom } = range.getClientRects()[0];
+            const { left, right, top, bottom } = [...range.getClientRects()].at(-1);
             return [end ? right - 1 : left + 1, (top + bottom) / 2];
         }""", place)
         self.page.mouse.click(x, y)
@@ -278,15 +278,16 @@ class Person:
         lines = self.library.ask(self.path)["lines"]
         columns, rows = zip(*lines[max(0, at - 1)]["polygon"])
         self.press("Add")
-        sheet = self.page.locator(".sheet")
-        sheet.scroll_into_view_if_needed()
         page = self.library.ask(self.path)
+        left, right = max(0, min(columns)), min(page["width"], max(columns))
+        edge = max(rows) if at else min(rows) - 8
+        sheet = self.page.locator(".sheet")
+        sheet.evaluate("(sheet, share) => scrollBy(0, sheet.getBoundingClientRect().top + share * sheet.clientHeight - innerHeight / 2)", edge / page["height"])
         box = sheet.bounding_box()
         at_scan = lambda x, y: (box["x"] + x * box["width"] / page["width"], box["y"] + y * box["height"] / page["height"])
-        edge = max(rows) if at else min(rows) - 8
-        self.page.mouse.move(*at_scan(min(columns), edge))
+        self.page.mouse.move(*at_scan(left, edge))
         self.page.mouse.down()
-        self.page.mouse.move(*at_scan(max(columns), edge + 8), steps=3)
+        self.page.mouse.move(*at_scan(right, edge + 8), steps=3)
         self.page.mouse.up()
 
 

@@ -158,9 +158,9 @@ export function editor({ page, path, sheet, large, take, choose, chosen, focus, 
   };
   const splitHere = change(0, (one, _, head, text) => {
     if (head.trim() === "" || head === text.trimEnd()) return say("Put the caret where the line is to be split.");
-    return done(split(one, head.length, widthOf(head, area) / widthOf(text, area)));
+    return done(split(page, one, head.length, widthOf(head, area) / widthOf(text, area)));
   });
-  const join = change(1, (one, other) => done(merged(one, other)));
+  const join = change(1, (one, other) => done(merged(page, one, other)));
   const remove = change(0, (one) => done(removed(one)));
   const [up, down] = [change(-1, (one, other) => done(swapped(other, one))), change(1, (one, other) => done(swapped(one, other)))];
   const outline = (does) => () => {
@@ -246,7 +246,7 @@ export function editor({ page, path, sheet, large, take, choose, chosen, focus, 
   });
 
   const button = (name, title, does, kind) => h("button", { title, class: kind, onclick: does }, name);
-  const pencil = h("div", { class: "row", hidden: true }, h("span", { role: "status" }, "Drag a box around the line on the scan, or click on its corners one after the other."),
+  const pencil = h("div", { class: "row pencil", hidden: true }, h("span", { role: "status" }, "Drag a box around the line on the scan, or click on its corners one after the other."),
     button("Close the outline", "Enter, or a double click", () => drawn?.close()), button("Leave off", "Escape", stopDrawing));
   const hasPicture = page.width > 0;
   const place = h("div", { class: "editor" }, area,

@@ -1,6 +1,6 @@
 // Edits of the lines of a page, as the interface takes them: lines that somebody saw are replaced by others.
 
-import { cut, hull } from "./outlines.js";
+import { cut, hull, within } from "./outlines.js";
 
 const plain = ({ id, polygon, text }) => ({ id, polygon, text });
 export const isSame = (one, other) => one.id === other.id && one.text === other.text && String(one.polygon) === String(other.polygon);
@@ -21,15 +21,15 @@ export const removed = (line) => edit([line], []);
 export const swapped = (one, other) => edit([one, other], [other, one]);
 
 // In two at a place of its text, and at this share of its width.
-export function split(line, at, share) {
-  const [left, right] = cut(line.polygon, share);
+export function split(page, line, at, share) {
+  const [left, right] = cut(within(page, line.polygon), share);
   return edit([line], [{ ...line, polygon: left, text: line.text.slice(0, at) }, { id: newId(), polygon: right, text: line.text.slice(at) }]);
 }
 
-export function merged(one, other) {
+export function merged(page, one, other) {
   // Tibetan has no spaces between its syllables.
   const gap = /\w$/.test(one.text) && /^\w/.test(other.text) ? " " : "";
-  return edit([one, other], [{ id: one.id, polygon: hull([...one.polygon, ...other.polygon]), text: one.text + gap + other.text }]);
+  return edit([one, other], [{ id: one.id, polygon: hull(within(page, [...one.polygon, ...other.polygon])), text: one.text + gap + other.text }]);
 }
 
 // New lines behind the line at this place of a page; -1 is before all.

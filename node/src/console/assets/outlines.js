@@ -34,6 +34,9 @@ export function hull(corners) {
 
 const turn = ([x, y], [atX, atY], [toX, toY]) => (atX - x) * (toY - y) - (atY - y) * (toX - x);
 
+// The outline as far as it is on the page: those that models find can reach beyond it.
+export const within = ({ width, height }, polygon) => polygon.map(([x, y]) => [Math.max(0, Math.min(width, x)), Math.max(0, Math.min(height, y))]);
+
 export const box = ([x, y], [toX, toY]) => [[x, y], [toX, y], [toX, toY], [x, toY]];
 
 // The place of the line behind which one with this outline is read: the last one above it or to the left of it; -1 where it is the first.

@@ -31,11 +31,16 @@ export async function reader(place, job, volume, number) {
     for (const gone of lines.splice(page.lines.length)) gone.remove();
     for (const [index, line] of page.lines.entries()) {
       if (!lines[index]) {
-        lines[index] = h("li", { tabindex: 0, onfocus: () => choose(index), onclick: (event) => {
-          choose(index);
-          const places = clickedAt(event);
-          if (places) corrections?.open(places);
-        } });
+        lines[index] = h("li", {
+          tabindex: 0, onclick: (event) => {
+            // Before anything moves.
+            const places = clickedAt(event);
+            choose(index);
+            if (places) corrections?.open(places);
+          },
+          // By a key: whoever clicks has not let go yet.
+          onfocus: () => lines[index].matches(":focus-visible") && choose(index),
+        });
         list.append(lines[index]);
       }
       if (lines[index].shows === line) continue;
