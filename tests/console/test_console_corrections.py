@@ -210,9 +210,20 @@ def test_a_line_is_clicked_typed_and_saved(opened, proofs):
     begin, end = box(page).evaluate("box => [box.selectionStart, box.selectionEnd]")
     assert begin < end
     # And where the picture above it is.
+    page.locator(".strip").evaluate("view => view.scrollTo(0, 0)")
     text, strip = (page.locator(f".strip {kind}").last.bounding_box() for kind in ("text", "image"))
     page.mouse.click(text["x"] + 1, strip["y"] + strip["height"] / 2)
     assert box(page).evaluate("box => box.selectionEnd") == 0
+    # And where the scan is.
+    left, top, right, bottom = sides(after["lines"][1]["polygon"])
+    page.mouse.click(*on_scan(page, after, left + 0.6 * (right - left), (top + bottom) / 2))
+    place = box(page).evaluate("box => box.selectionEnd / box.value.length")
+    assert 0.45 < place < 0.75
+    # What is typed is seen below its picture, wherever in a wide line that is.
+    for key, ends in [("End", lambda seen: seen > 0), ("Home", lambda seen: seen == 0)]:
+        page.keyboard.press(key)
+        page.keyboard.type("ཁ")
+        assert ends(page.locator(".strip").evaluate("view => Math.floor(view.scrollLeft)"))
     page.keyboard.press("Escape")
     expect(box(page)).to_have_value(after["lines"][1]["text"])
     expect(lines(page).nth(1)).to_be_focused()

@@ -49,16 +49,19 @@ export function editor({ page, path, sheet, large, take, choose, chosen, focus, 
   const say = (text) => fill(said, text);
   const area = h("textarea", {
     "aria-label": "Text of the line", lang: page.language, rows: 2, maxlength: 4000, autocomplete: "off", autocapitalize: "off", autocorrect: "off", spellcheck: "false",
-    onkeydown: (event) => keyed(event),
+    onkeydown: (event) => keyed(event), onkeyup: () => follow(), onclick: () => follow(),
   });
   const [wylie, wylieLabel] = choice("Wylie", false, "Latin letters become Tibetan ones as they are typed");
   const box = typing(area, () => wylie.checked, () => {
     say();
     if (line) large.retext(area.value);
+    follow();
     if (isDirty()) queue.keepDraft(path, line, area.value);
     else if (line) queue.dropDraft(path, line);
     tell();
   });
+  // What is typed is seen beside its picture.
+  const follow = () => line && large.reveal(area.selectionEnd);
   const isDirty = () => line !== undefined && area.value !== line.text;
   const load = (next) => {
     line = next;
@@ -170,7 +173,7 @@ export function editor({ page, path, sheet, large, take, choose, chosen, focus, 
       stopDrawing();
       does(polygon);
     });
-    sheet.scrollIntoView({ block: "nearest" });
+    sheet.scrollIntoView();
     pencil.hidden = false;
     document.activeElement.blur();
   };
@@ -200,7 +203,10 @@ export function editor({ page, path, sheet, large, take, choose, chosen, focus, 
     area.focus();
     return select(leastSure(page.lines[chosen()]));
   };
-  const select = ([from, to]) => area.setSelectionRange(from, to);
+  const select = ([from, to]) => {
+    area.setSelectionRange(from, to);
+    follow();
+  };
   const escape = () => {
     if (line) queue.dropDraft(path, line);
     load(page.lines[chosen()]);

@@ -12,8 +12,8 @@ const CONFLICT = 409;
 export function notices({ page, path, language, keepTyped, takeOther, again, goOn }) {
   const place = h("div", { class: "notices" });
   let shown = "";
-  const text = (title, lines) => h("div", {}, h("b", {}, title),
-    lines.length > 0 ? lines.map((line) => h("p", { lang: language }, line.text || "(empty)")) : h("p", {}, "(no line)"));
+  const text = (title, lines, others = []) => h("div", {}, h("b", {}, title), lines.length > 0
+    ? lines.map((line, index) => h("p", { lang: language }, differing(line.text || "(empty)", others[index]?.text))) : h("p", {}, "(no line)"));
   const note = (title, texts, ...buttons) => h("section", { role: "alert" }, h("p", {}, title), h("div", { class: "beside" }, texts),
     h("div", { class: "row" }, buttons.map(([name, does]) => h("button", { onclick: does }, name))));
 
@@ -21,8 +21,9 @@ export function notices({ page, path, language, keepTyped, takeOther, again, goO
     text("Theirs", rival.gone ? [] : [rival]), ["Keep theirs", takeOther], ["Keep mine", keepTyped]);
   const refusal = (entry) => {
     const isConflict = entry.refused.status === CONFLICT;
+    const theirs = isConflict ? touched(page.lines, entry) : [];
     return note(isConflict ? `Not saved: ${entry.refused.message}.` : `Not saved: ${entry.refused.message}`,
-      [isConflict && text("Theirs", touched(page.lines, entry)), text("Mine", entry.lines)],
+      [isConflict && text("Theirs", theirs, entry.lines), text("Mine", entry.lines, theirs)],
       [isConflict ? "Keep theirs" : "Discard mine", () => queue.settle(entry)], [isConflict ? "Keep mine" : "Try again", () => {
         queue.settle(entry);
         again(entry);
@@ -60,4 +61,15 @@ export function notices({ page, path, language, keepTyped, takeOther, again, goO
       redraw();
     },
   };
+}
+
+// A text in which what is not the same in another one is marked.
+function differing(text, other = text) {
+  const [signs, others] = [[...text], [...other]];
+  const most = Math.min(signs.length, others.length);
+  let head = 0, tail = 0;
+  while (head < most && signs[head] === others[head]) head += 1;
+  while (tail < most - head && signs.at(-1 - tail) === others.at(-1 - tail)) tail += 1;
+  const end = signs.length - tail;
+  return [signs.slice(0, head).join(""), head < end && h("mark", {}, signs.slice(head, end).join("")), signs.slice(end).join("")];
 }

@@ -75,8 +75,10 @@ export async function reader(place, job, volume, number) {
     choose: (index, event) => {
       choose(index, true);
       const box = sheet.getBoundingClientRect();
-      large.center((page.width * (event.clientX - box.left)) / box.width);
-      corrections?.open();
+      const x = (page.width * (event.clientX - box.left)) / box.width;
+      large.center(x);
+      const at = large.placeAt(x);
+      corrections?.open([at, at]);
     },
     shown: sharper, words: (line) => line.words.map(boxed), label: placed(page),
   });

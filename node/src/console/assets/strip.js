@@ -37,7 +37,11 @@ export function strip(page, whole, picture, turn, pointed) {
     const words = h("text", { lang: page.language }, text);
     const image = (href, x, y, width, height) => h("image", { href, x, y, width, height, preserveAspectRatio: "none" });
     fill(view, h("svg", {
-      viewBox: `${x} ${y} ${width} ${height * (1 + ROOM)}`, style: `--rows: ${1 + ROOM}`, onclick: (event) => pointed(placeAt(words, event.clientX)),
+      viewBox: `${x} ${y} ${width} ${height * (1 + ROOM)}`, style: `--rows: ${1 + ROOM}`,
+      onclick: ({ clientX, currentTarget }) => {
+        const { left, width: shown } = currentTarget.getBoundingClientRect();
+        pointed(placeNear(words, x + ((clientX - left) * width) / shown));
+      },
     }, h("svg", { x, y, width, height, viewBox: `${x} ${y} ${width} ${height}` },
       // What there is already, until the line itself has come.
       image(whole(), 0, 0, page.width, page.height),
@@ -46,6 +50,7 @@ export function strip(page, whole, picture, turn, pointed) {
     view.scrollTo(0, 0);
     fit();
   };
+  const center = (x) => view.scrollTo(((x - line.x) / line.width) * view.scrollWidth - view.clientWidth / 2, 0);
   return {
     place: h("section", { class: "chosen" }, h("div", { class: "row" }, about,
       h("button", { "aria-label": "Line before", title: "Line before (↑)", onclick: () => turn(-1) }, "↑"),
@@ -55,17 +60,31 @@ export function strip(page, whole, picture, turn, pointed) {
     // Shows another text with it.
     retext,
     // Shows what lies here on the scan in the middle.
-    center: (x) => view.scrollTo(((x - line.x) / line.width) * view.scrollWidth - view.clientWidth / 2, 0),
+    center,
+    // The place of the text that lies here on the scan.
+    placeAt: (x) => placeNear(line.words, x),
+    // Brings a place of the text into view.
+    reveal: (place) => {
+      const x = columnOf(line.words, place);
+      const seen = ((x - line.x) / line.width) * view.scrollWidth - view.scrollLeft;
+      if (seen < 0 || seen > view.clientWidth) center(x);
+    },
   };
 }
 
-// The place of a text below which the screen has this column: before a sign, or behind the last one.
-function placeAt(words, column) {
-  const { a, e } = words.getScreenCTM().inverse();
-  const at = a * column + e;
-  const signs = Array.from({ length: words.getNumberOfChars() }, (_, index) => (words.getStartPositionOfChar(index).x + words.getEndPositionOfChar(index).x) / 2);
-  const place = signs.findIndex((middle) => middle > at);
-  return place < 0 ? signs.length : place;
+// Where signs of a text lie on the scan: how far to the right the one at a place begins, or the last one ends.
+function columnOf(words, place) {
+  const number = words.getNumberOfChars();
+  if (number === 0) return 0;
+  const { x } = place < number ? words.getStartPositionOfChar(place) : words.getEndPositionOfChar(number - 1);
+  const { a, e } = words.transform.baseVal.consolidate().matrix;
+  return a * x + e;
+}
+
+// The place of the sign that begins nearest to a column of the scan.
+function placeNear(words, column) {
+  const away = Array.from({ length: words.getNumberOfChars() + 1 }, (_, place) => Math.abs(columnOf(words, place) - column));
+  return away.indexOf(Math.min(...away));
 }
 
 // The part of the scan that shows a line: left, top, width and height in whole pixels of it.
