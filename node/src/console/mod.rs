@@ -32,7 +32,7 @@ macro_rules! asset {
     };
 }
 
-const ASSETS: [Asset; 30] = [
+const ASSETS: [Asset; 32] = [
     asset!("/", "index.html", "text/html; charset=utf-8"),
     asset!("/assets/console.css", "console.css", "text/css; charset=utf-8"),
     asset!("/assets/main.js", "main.js", SCRIPT),
@@ -51,6 +51,8 @@ const ASSETS: [Asset; 30] = [
     asset!("/assets/zoom.js", "zoom.js", SCRIPT),
     asset!("/assets/lines.js", "lines.js", SCRIPT),
     asset!("/assets/editor.js", "editor.js", SCRIPT),
+    asset!("/assets/tools.js", "tools.js", SCRIPT),
+    asset!("/assets/choices.js", "choices.js", SCRIPT),
     asset!("/assets/notices.js", "notices.js", SCRIPT),
     asset!("/assets/edits.js", "edits.js", SCRIPT),
     asset!("/assets/outlines.js", "outlines.js", SCRIPT),

@@ -13,6 +13,19 @@ export function nextUnsure(lines, chosen) {
   return places.find((place) => place !== chosen && isUnsure(lines[place])) ?? -1;
 }
 
+// The word of a line that is least sure: from where to where in its text.
+export function leastSure({ text, words }) {
+  const unsure = words.reduce((least, word) => (word.confidence < (least?.confidence ?? 1) ? word : least), undefined);
+  let from = 0;
+  for (const word of words) {
+    from = text.indexOf(word.text, from);
+    if (from < 0) break;
+    if (word === unsure) return [from, from + word.text.trimEnd().length];
+    from += word.text.length;
+  }
+  return [text.length, text.length];
+}
+
 export const surety = ({ corrected, confidence }) => (corrected ? ["corrected by ", corrected.who, " ", ago(corrected.at)] : percent(confidence));
 
 // The text of a line and, short, how sure it is or who corrected it.

@@ -127,7 +127,7 @@ export async function reader(place, job, volume, number) {
   };
   const reload = async () => receive(await get(own));
   const corrections = may("edit") ? editor({
-    page, path: own, sheet, large, take, choose, reload, chosen: () => chosen, focus: () => lines[chosen]?.focus(),
+    page, path: own, sheet, large, take, choose, receive, reload, chosen: () => chosen, focus: () => lines[chosen]?.focus(),
   }) : undefined;
   const unsure = () => {
     const next = nextUnsure(page.lines, chosen);
