@@ -482,7 +482,7 @@ def test_of_two_edits_of_a_line_either_can_be_kept(opened, proofs, keeps):
     correct(dolma, 4, theirs)
     saved(dolma)
     tashi.context.set_offline(False)
-    conflict = tashi.get_by_role("alert").filter(has_text="Not saved: dolma has changed")
+    conflict = tashi.get_by_role("alert").filter(has_text="Not saved: dolma has changed this")
     expect(conflict).to_contain_text(mine)
     expect(conflict).to_contain_text(theirs)
     expect(text_of(tashi, 4)).to_have_text(theirs)

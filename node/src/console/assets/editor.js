@@ -3,7 +3,7 @@
 import { user } from "./api.js";
 import { choice } from "./choices.js";
 import { count, fill, h } from "./dom.js";
-import { added, applied, edit, isSame, retyped, touched, undone } from "./edits.js";
+import { added, applied, edit, isNothing, isSame, retyped, touched, undone } from "./edits.js";
 import { isUnsure, leastSure, nextUnsure } from "./lines.js";
 import { notices } from "./notices.js";
 import * as queue from "./queue.js";
@@ -60,6 +60,7 @@ export function editor({ page, path, sheet, large, take, choose, chosen, focus, 
     return whole;
   };
   const done = (edit) => {
+    if (isNothing(edit)) return;
     past.push(put(edit));
     future.length = 0;
   };

@@ -67,6 +67,8 @@ export function joined(first, second) {
   return { ...first, replaces: [...first.replaces, ...others], lines: applied([...first.lines, ...others], second).map(plain) };
 }
 
+export const isNothing = ({ replaces, lines }) => replaces.length === lines.length && replaces.every((line, index) => isSame(line, lines[index]));
+
 const has = (lines, line) => lines.some((other) => isSame(other, line));
 // Whether an edit replaces what another one made.
 export const followsOn = (edit, first) => edit.replaces.some((line) => has(first.lines, line) && !has(first.replaces, line));

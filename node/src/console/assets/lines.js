@@ -50,7 +50,7 @@ export function clickedAt({ clientX, clientY, currentTarget, detail }) {
 export function unplacedList(unplaced, language) {
   if (unplaced.length === 0) return undefined;
   const texts = (lines) => lines.map(({ text }) => h("div", { lang: language }, text));
-  return h("section", { class: "unplaced" }, h("h2", {}, "Corrections of lines that are no longer found"), h("ul", {}, unplaced.map(({ replaces, lines, who, at }) =>
-    h("li", {}, h("p", { class: "note" }, who, " ", ago(at)),
-      replaces.length > 0 && h("del", {}, texts(replaces)), lines.length > 0 ? h("ins", {}, texts(lines)) : h("p", { class: "note" }, "removed")))));
+  const entry = ({ replaces, lines, who, at }) => h("li", {}, h("p", { class: "note" }, who, " ", ago(at)),
+    replaces.length > 0 && h("del", {}, texts(replaces)), lines.length > 0 ? h("ins", {}, texts(lines)) : h("p", { class: "note" }, "removed"));
+  return h("section", { class: "unplaced" }, h("h2", {}, "Corrections of lines that are no longer found"), h("ul", {}, unplaced.map(entry)));
 }

@@ -22,26 +22,32 @@ export function notices({ page, path, language, keepTyped, takeOther, again, goO
   const refusal = (entry) => {
     const isConflict = entry.refused.status === CONFLICT;
     const theirs = isConflict ? touched(page.lines, entry) : [];
-    return note(isConflict ? `Not saved: ${entry.refused.message}.` : `Not saved: ${entry.refused.message}`,
+    const who = theirs.find((line) => line.corrected)?.corrected.who;
+    // The identity of a line tells nobody anything.
+    const why = who ? `${who} has changed this at the same time` : entry.refused.message.replace(/line [0-9a-f-]{36}/, "a line");
+    return note(`Not saved: ${why}.`,
       [isConflict && text("Theirs", theirs, entry.lines), text("Mine", entry.lines, theirs)],
-      [isConflict ? "Keep theirs" : "Discard mine", () => queue.settle(entry)], [isConflict ? "Keep mine" : "Try again", () => {
+      [isConflict ? "Keep theirs" : "Discard mine", () => queue.settle(entry)],
+      [isConflict ? "Keep mine" : "Try again", () => {
         queue.settle(entry);
         again(entry);
       }]);
   };
   const draft = (draft) => {
     const index = page.lines.findIndex((line) => line.id === draft.line.id);
-    return note(["Typed and not saved, ", ago(draft.at), index < 0 ? ", in a line that is no longer there:" : `, in line ${index + 1}:`], text("", [draft]),
-      ...(index < 0 ? [] : [["Go on with it", () => {
-        queue.forget(draft);
-        goOn(draft);
-      }]]), ["Discard it", () => {
-        queue.forget(draft);
-        redraw();
-      }]);
+    const goesOn = () => {
+      queue.forget(draft);
+      goOn(draft);
+    };
+    const discards = () => {
+      queue.forget(draft);
+      redraw();
+    };
+    return note(["Typed and not saved, ", ago(draft.at), index < 0 ? ", in a line that is no longer there:" : `, in line ${index + 1}:`],
+      text("", [draft]), ...(index < 0 ? [] : [["Go on with it", goesOn]]), ["Discard it", discards]);
   };
-  const elsewhere = (entries) => h("p", { class: "note" }, "Not saved on other pages: ",
-    [...new Set(entries.map((entry) => entry.path))].map((other) => h("a", { href: other.replace(/^\/jobs\/(.*)\/volumes\/(.*)\/pages\//, "#/read/$1/$2/") }, other), " "));
+  const elsewhere = (entries) => h("p", { class: "note" }, "Not saved on other pages: ", [...new Set(entries.map((entry) => entry.path))].map((other) =>
+    [h("a", { href: other.replace(/^\/jobs\/(.*)\/volumes\/(.*)\/pages\//, "#/read/$1/$2/") }, decodeURIComponent(other)), " "]));
 
   let rival;
   const redraw = () => {
@@ -50,8 +56,8 @@ export function notices({ page, path, language, keepTyped, takeOther, again, goO
     // What is there already is not said again.
     if (state === shown) return;
     shown = state;
-    const others = refused.filter((entry) => entry.path !== path);
-    fill(place, rival && rivalry(rival), refused.filter((entry) => entry.path === path).map(refusal), drafts.map(draft), others.length > 0 && elsewhere(others));
+    const [own, others] = [true, false].map((isOwn) => refused.filter((entry) => (entry.path === path) === isOwn));
+    fill(place, rival && rivalry(rival), own.map(refusal), drafts.map(draft), others.length > 0 && elsewhere(others));
   };
   return {
     place,

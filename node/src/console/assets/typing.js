@@ -54,7 +54,8 @@ export function typing(area, isWylie, changed) {
     area.setSelectionRange(state.caret, state.caret);
   };
   const settle = (isDeleted) => {
-    const [text, head] = [area.value, area.value.slice(0, area.selectionStart)].map((part) => part.replace(/[\r\n]+/g, " "));
+    // Of what is pasted, a line has no breaks and no tabs.
+    const [text, head] = [area.value, area.value.slice(0, area.selectionStart)].map((part) => part.replace(/\p{Cc}+/gu, " "));
     const now = { text, caret: head.length, isDeleted };
     if (now.text === before.text) return;
     past.push(before);

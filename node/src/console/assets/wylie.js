@@ -52,7 +52,9 @@ const repaired = (wylie) => SLIPS.reduce((text, [from, to]) => text.replaceAll(f
 
 function tokens(wylie) {
   const found = [];
-  for (let rest = wylie; rest !== ""; rest = rest.slice(found.at(-1).length)) found.push(spelling(rest) ?? escape(rest) ?? String.fromCodePoint(rest.codePointAt(0)));
+  for (let rest = wylie; rest !== ""; rest = rest.slice(found.at(-1).length)) {
+    found.push(spelling(rest) ?? escape(rest) ?? String.fromCodePoint(rest.codePointAt(0)));
+  }
   return found;
 }
 
