@@ -570,6 +570,24 @@ def test_who_may_only_read_sees_who_corrected_and_changes_nothing(opened, proofs
     assert answer.status == 403
 
 
+def test_corrections_of_lines_that_are_gone_are_shown(opened, proofs):
+    page = opened("eva", LOST)
+    line = {"id": "8c2f3c1e", "polygon": [[0, 0], [10, 0], [10, 10]], "text": "དང་པོ་"}
+    gone = {"replaces": [line], "lines": [{**line, "text": "དང་པོར་"}], "who": "tashi", "at": "2026-11-20T10:00:00Z"}
+
+    def lose(route):
+        answer = route.fetch()
+        route.fulfill(response=answer, body=json.dumps({**answer.json(), "unplaced": [gone]}))
+
+    page.route(f"**{proofs.path(LOST)}", lose)
+    page.reload()
+    heading = page.get_by_role("heading", name="Corrections of lines that are no longer found")
+    expect(heading).to_be_visible()
+    item = page.get_by_role("listitem").filter(has_text="tashi")
+    expect(item).to_contain_text("དང་པོ་")
+    expect(item).to_contain_text("དང་པོར་")
+
+
 def test_an_edit_that_is_refused_is_told_and_kept(opened, proofs):
     page = opened("dolma", LOST, expecting=["403"])
     before = proofs.texts(LOST)

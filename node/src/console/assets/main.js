@@ -8,7 +8,6 @@ import { task } from "./task.js";
 import { nodes } from "./nodes.js";
 import { actors } from "./actors.js";
 import { audit } from "./audit.js";
-import { deliver } from "./queue.js";
 import { reader } from "./reader.js";
 import { searchPage } from "./search.js";
 
@@ -93,7 +92,7 @@ listen(changed, (heard) => {
   if (!heard) return;
   changed();
   // What people have corrected, and could not be sent.
-  if (may("edit")) deliver();
+  if (may("edit")) import("./queue.js").then(({ deliver }) => deliver());
 });
 addEventListener("hashchange", () => {
   trouble();

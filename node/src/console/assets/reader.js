@@ -2,7 +2,6 @@
 
 import { get, may, part } from "./api.js";
 import { count, fill, h, percent } from "./dom.js";
-import { editor } from "./editor.js";
 import { clickedAt, nextUnsure, unplacedList, written } from "./lines.js";
 import { search } from "./search.js";
 import { bounds, scanSheet, wordBox } from "./sheet.js";
@@ -22,6 +21,8 @@ export async function reader(place, job, volume, number) {
   const own = `${path}/pages/${at + 1}`;
   let latest = await get(own);
   const page = { ...latest };
+  // Only those who may correct it take what that needs.
+  const { editor } = may("edit") ? await import("./editor.js") : {};
   const wanted = new URLSearchParams(location.hash.split("?")[1] ?? "").get("line");
 
   const list = h("ol", { class: "lines" });
@@ -126,9 +127,9 @@ export async function reader(place, job, volume, number) {
     else take(latest.lines, latest.unplaced);
   };
   const reload = async () => receive(await get(own));
-  const corrections = may("edit") ? editor({
+  const corrections = editor?.({
     page, path: own, sheet, large, take, choose, receive, reload, chosen: () => chosen, focus: () => lines[chosen]?.focus(),
-  }) : undefined;
+  });
   const unsure = () => {
     const next = nextUnsure(page.lines, chosen);
     if (next >= 0) choose(next);
