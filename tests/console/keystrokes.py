@@ -2,8 +2,8 @@
 
 Reads the scans of SCANS, a folder of volumes, of which TRUTH has the texts (its manifest.tsv names them, as tests/fixtures/sample-truth does),
 and corrects the first ten pages, or PAGES, in a browser until the interface answers the truth. Of each page only what is wrong is touched: a
-click on the place, a key for each sign that goes, and Wylie for what comes. A key of the box leads to the next line that is wrong where one
-does, a click to any other.
+click on the place, a key for each sign that goes, and Wylie for what comes. Leaving a line saves it. Lines that were not found, are one or are
+two are added, split and merged.
 
 Seconds are those of the keystroke-level model (Card, Moran and Newell 1980): 0.28 s a key, 1.1 s a click, 0.4 s from the mouse to the keys and
 back, and 1.35 s to find out what is to be done, for each place that is wrong and for each line that is looked at.
@@ -27,6 +27,8 @@ from story import CHROMIUM, PATIENCE, Visitor
 expect.set_options(timeout=PATIENCE)
 
 JOB = "proofs"
+# What the console calls uncertain.
+UNSURE = 0.8
 KEY, CLICK, HAND, THOUGHT = 0.28, 1.1, 0.4, 1.35
 # A letter with the signs around it: between them there is no caret.
 CLUSTER = re.compile(r"[^\u0f71-\u0f87\u0f90-\u0fbc][\u0f18\u0f19\u0f35\u0f37\u0f39\u0f71-\u0f84\u0f86\u0f87\u0f90-\u0fbc]*|.")
@@ -67,9 +69,9 @@ def main(scans, truth, most):
         visitor = Visitor(browser, library, viewport={"width": 1400, "height": 1400})
         visitor.context.add_init_script(COUNTER)
         visitor.sign_in()
-        print("| page | lines | wrong | places | lines made or removed | keys | clicks | minutes | keys of the whole text |")
-        print("|---|---|---|---|---|---|---|---|---|")
-        whole = [0] * 8
+        print("| page | lines | wrong | of these uncertain | places | lines made or removed | keys | clicks | minutes | keys of the whole text |")
+        print("|---|---|---|---|---|---|---|---|---|---|")
+        whole = [0] * 9
         for row in rows:
             path = found[row["file"]]
             texts = [plain(text) for text in (truth / row["truth"]).read_text().splitlines() if text.strip()]
@@ -172,31 +174,33 @@ class Person:
         self.places = self.made = self.others = 0
 
     def read(self):
-        return [line["text"] for line in self.library.ask(self.path)["lines"]]
+        return self.library.ask(self.path)["lines"]
 
     def correct(self, truth):
         """Makes the page say this, and returns what it took."""
-        read = self.read()
+        lines = self.read()
+        read = [line["text"] for line in lines]
         steps = aligned([plain(text) for text in read], truth)
         self.page.evaluate("window.done = { keys: 0, clicks: 0 }")
-        at = to = wrong = 0
-        for lines, texts in steps:
-            have, want = read[at:at + lines], truth[to:to + texts]
+        at = to = wrong = unsure = 0
+        for number, texts in steps:
+            have, want = read[at:at + number], truth[to:to + texts]
             if [plain(text) for text in have] != want:
                 wrong += 1
+                unsure += any((line["confidence"] or 1) < UNSURE for line in lines[at:at + number])
                 # Those before are as many as in the truth by now.
                 self.make(to, have, want)
-            at, to = at + lines, to + texts
+            at, to = at + number, to + texts
         if wrong:
             self.page.keyboard.press("Enter")
             expect(self.page.locator(".editor").get_by_role("status").first).to_contain_text("saved")
         done = self.page.evaluate("window.done")
-        left = [plain(text) for text in self.read()]
+        left = [plain(line["text"]) for line in self.read()]
         assert left == truth, [pair for pair in zip(left, truth) if pair[0] != pair[1]]
         keys = done["keys"] + self.others
         seconds = KEY * keys + (CLICK + 2 * HAND) * done["clicks"] + THOUGHT * (self.places + self.made + len(steps))
         whole = sum(len(self.keys("", text, "") or text) for text in truth)
-        return len(steps), wrong, self.places, self.made, keys, done["clicks"], seconds, whole
+        return len(steps), wrong, unsure, self.places, self.made, keys, done["clicks"], seconds, whole
 
     def make(self, at, have, want):
         """Makes other lines of those at a place of the page."""

@@ -91,8 +91,8 @@ listen(changed, (heard) => {
   live.className = heard ? "" : "lost";
   if (!heard) return;
   changed();
-  // What people have corrected, and could not be sent.
-  if (may("edit")) import("./queue.js").then(({ deliver }) => deliver());
+  // What somebody has corrected, and could not be sent. If even this does not come, the next time is soon enough.
+  if (may("edit")) import("./queue.js").then(({ deliver }) => deliver(), () => {});
 });
 addEventListener("hashchange", () => {
   trouble();
