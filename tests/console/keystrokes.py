@@ -27,7 +27,7 @@ from story import CHROMIUM, PATIENCE, Visitor
 expect.set_options(timeout=PATIENCE)
 
 JOB = "proofs"
-# What the console calls uncertain.
+# Of a line or a word that the console calls uncertain.
 UNSURE = 0.8
 KEY, CLICK, HAND, THOUGHT = 0.28, 1.1, 0.4, 1.35
 # A letter with the signs around it: between them there is no caret.
@@ -56,6 +56,21 @@ KEYS = r"""async ([before, text, behind]) => {
     if ("a+".includes(keys[at]) && isRight(shorter)) keys = shorter;
   }
   return keys ?? null;
+}"""
+
+# Where the text of an element has a place, on the screen: at the left edge of a sign, or the right one of the last.
+WHERE = """(span, place) => {
+  const texts = document.createTreeWalker(span, NodeFilter.SHOW_TEXT);
+  const end = span.textContent.length;
+  const { left, top } = span.getBoundingClientRect();
+  if (end === 0) return [left + 2, top + 8];
+  let at = Math.min(place, end - 1);
+  while (texts.nextNode() && at >= texts.currentNode.length) at -= texts.currentNode.length;
+  const range = new Range();
+  range.setStart(texts.currentNode, at);
+  range.setEnd(texts.currentNode, at + 1);
+  const sign = [...range.getClientRects()].at(-1);
+  return [place < end ? sign.left + 1 : sign.right - 1, (sign.top + sign.bottom) / 2];
 }"""
 
 
@@ -108,6 +123,10 @@ class Library(Cluster):
         self.ask("/jobs", {"job": JOB, "volume": [folder.name for folder in self.scans.iterdir()]})
         self.run("job", "status", JOB, "--wait", allowed=(0, 1))
         return self
+
+
+def is_unsure(line):
+    return any((part["confidence"] or 1) < UNSURE for part in [line, *line["words"]])
 
 
 @cache
@@ -187,7 +206,7 @@ class Person:
             have, want = read[at:at + number], truth[to:to + texts]
             if [plain(text) for text in have] != want:
                 wrong += 1
-                unsure += any((line["confidence"] or 1) < UNSURE for line in lines[at:at + number])
+                unsure += any(is_unsure(line) for line in lines[at:at + number])
                 # Those before are as many as in the truth by now.
                 self.make(to, have, want)
             at, to = at + number, to + texts
@@ -229,7 +248,7 @@ class Person:
 
     def retype(self, index, before, after):
         text = before
-        expect(self.lines.nth(index).locator("span")).to_have_text(before)
+        expect(self.lines.nth(index).locator("> span")).to_have_text(before)
         for span in differences(before, after):
             self.places += 1
             if before:
@@ -257,21 +276,9 @@ class Person:
 
     def click(self, index, place):
         """Clicks on a line where its text has the place, and goes on with the keys if that was beside it."""
-        span = self.lines.nth(index).locator("span")
+        span = self.lines.nth(index).locator("> span")
         span.evaluate("span => span.scrollIntoView({ block: 'center' })")
-        x, y = span.evaluate("""(span, place) => {
-            const range = document.createRange();
-            const text = span.firstChild;
-            if (!text) {
-                const { left, top } = span.getBoundingClientRect();
-                return [left + 2, top + 8];
-            }
-            const end = place >= text.length;
-            range.setStart(text, end ? text.length - 1 : place);
-            range.setEnd(text, end ? text.length : place + 1);
-            const { left, right, top, bottom } = [...range.getClientRects()].at(-1);
-            return [end ? right - 1 : left + 1, (top + bottom) / 2];
-        }""", place)
+        x, y = span.evaluate(WHERE, place)
         self.page.mouse.click(x, y)
         expect(self.box).to_be_focused()
         while (caret := self.caret()) != [place, place]:

@@ -101,7 +101,7 @@ def lines(page):
 
 
 def text_of(page, index):
-    return lines(page).nth(index).locator("span")
+    return lines(page).nth(index).locator("> span")
 
 
 def box(page):
@@ -206,7 +206,7 @@ def test_a_line_is_clicked_typed_and_saved(opened, proofs):
     assert 0 < at < len(after["lines"][1]["text"])
     page.keyboard.type("ཁ")
     # A double click selects a word.
-    lines(page).nth(1).locator("span").dblclick()
+    lines(page).nth(1).locator("> span").dblclick()
     begin, end = box(page).evaluate("box => [box.selectionStart, box.selectionEnd]")
     assert begin < end
     # And where the picture above it is.
@@ -251,18 +251,22 @@ def test_what_is_typed_is_saved_with_whatever_leaves_the_line(opened, proofs):
 
 def test_one_key_leads_to_the_next_uncertain_line(opened, proofs):
     page = opened("dolma", BOOK)
-    unsure = [2, 5]
+    # One as a whole, and one because of a word of it.
+    whole, in_part = 2, 5
+    doubted = proofs.read(BOOK)["lines"][in_part]["words"][3]["text"]
 
     def doubt(route):
         answer = route.fetch()
         content = answer.json()
         for index, line in enumerate(content["lines"]):
-            line["confidence"] = 0.5 if index in unsure else 0.95
+            line["confidence"] = 0.5 if index == whole else 0.95
+            for number, word in enumerate(line["words"]):
+                word["confidence"] = 0.6 if (index, number) == (in_part, 3) else 0.95
         route.fulfill(response=answer, body=json.dumps(content))
 
     page.route(f"**{proofs.path(BOOK)}", doubt)
     page.reload()
-    expect(page.locator("ol.lines .unsure")).to_have_count(2)
+    expect(page.locator("ol.lines .unsure")).to_have_text([text_of(page, whole).inner_text(), doubted.rstrip()])
     page.keyboard.press("u")
     expect(lines(page).nth(2)).to_have_class("on")
     expect(box(page)).not_to_be_focused()
@@ -275,6 +279,9 @@ def test_one_key_leads_to_the_next_uncertain_line(opened, proofs):
     page.keyboard.press("Control+Enter")
     expect(lines(page).nth(5)).to_have_class("on")
     expect(box(page)).to_be_focused()
+    # The word that is least sure is selected, so that it can be typed anew.
+    selected = box(page).evaluate("box => box.value.slice(box.selectionStart, box.selectionEnd)")
+    assert selected == doubted.rstrip()
     tool(page, "Unsure").click()
     expect(lines(page).nth(2)).to_have_class("on")
 

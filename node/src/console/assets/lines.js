@@ -2,10 +2,23 @@
 
 import { ago, h, percent } from "./dom.js";
 
-// Below this confidence.
+// Below this confidence of a line or of one of its words.
 const UNSURE = 0.8;
 
-export const isUnsure = (line) => line.confidence !== null && line.confidence < UNSURE;
+// Where the words of a line stand in its text: { word, from, to }, as far as they are found there.
+function placesOf({ text, words }) {
+  let end = 0;
+  return words.flatMap((word) => {
+    const from = text.indexOf(word.text, end);
+    if (from < 0) return [];
+    end = from + word.text.length;
+    return [{ word, from, to: from + word.text.trimEnd().length }];
+  });
+}
+
+const unsurePlaces = (line) => placesOf(line).filter(({ word }) => word.confidence < UNSURE);
+// A line is no better than its worst word: most that is wrong is a letter in a line that is right otherwise.
+export const isUnsure = ({ confidence, words }) => (confidence ?? 1) < UNSURE || words.some((word) => word.confidence < UNSURE);
 
 // The place of the next line behind this one that is not sure, around the page; -1 where there is no other.
 export function nextUnsure(lines, chosen) {
@@ -13,24 +26,22 @@ export function nextUnsure(lines, chosen) {
   return places.find((place) => place !== chosen && isUnsure(lines[place])) ?? -1;
 }
 
-// The word of a line that is least sure: from where to where in its text.
-export function leastSure({ text, words }) {
-  const unsure = words.reduce((least, word) => (word.confidence < (least?.confidence ?? 1) ? word : least), undefined);
-  let from = 0;
-  for (const word of words) {
-    from = text.indexOf(word.text, from);
-    if (from < 0) break;
-    if (word === unsure) return [from, from + word.text.trimEnd().length];
-    from += word.text.length;
-  }
-  return [text.length, text.length];
+// The word of a line that is least sure: from where to where in its text; its end if it has no words.
+export function leastSure(line) {
+  const [least] = placesOf(line).sort((one, other) => one.word.confidence - other.word.confidence);
+  return least ? [least.from, least.to] : [line.text.length, line.text.length];
 }
 
 export const surety = ({ corrected, confidence }) => (corrected ? ["corrected by ", corrected.who, " ", ago(corrected.at)] : percent(confidence));
 
-// The text of a line and, short, how sure it is or who corrected it.
-export function written({ text, corrected, confidence }, language) {
-  return [h("span", { lang: language, class: isUnsure({ confidence }) ? "unsure" : undefined }, text),
+// The text of a line, in which what is unsure is marked, and, short, how sure it is or who corrected it.
+export function written(line, language) {
+  const { text, corrected, confidence } = line;
+  const places = unsurePlaces(line);
+  const isWhole = isUnsure(line) && (confidence < UNSURE || places.length === 0);
+  const ends = [0, ...places.map(({ to }) => to)];
+  const parts = places.map(({ from, to }, index) => [text.slice(ends[index], from), h("span", { class: "unsure" }, text.slice(from, to))]);
+  return [isWhole ? h("span", { lang: language, class: "unsure" }, text) : h("span", { lang: language }, parts, text.slice(ends.at(-1))),
     corrected ? h("small", { title: `corrected by ${corrected.who}, ${new Date(corrected.at).toLocaleString()}` }, "✎ ", corrected.who)
       : h("small", { title: "confidence" }, percent(confidence, 0))];
 }
@@ -39,10 +50,19 @@ export function written({ text, corrected, confidence }, language) {
 // word for a double click. Nothing for whoever has selected some text and wants to have it.
 export function clickedAt({ clientX, clientY, currentTarget, detail }) {
   const words = currentTarget.firstChild;
-  const { isCollapsed, anchorNode, anchorOffset, focusOffset } = getSelection();
-  if (!isCollapsed) return detail > 1 && words.contains(anchorNode) ? [anchorOffset, focusOffset] : undefined;
+  const placeOf = (node, offset) => {
+    const before = new Range();
+    before.setStart(words, 0);
+    before.setEnd(node, offset);
+    return before.toString().length;
+  };
+  const { isCollapsed, anchorNode, anchorOffset, focusNode, focusOffset } = getSelection();
+  if (!isCollapsed) {
+    const isWord = detail > 1 && words.contains(anchorNode) && words.contains(focusNode);
+    return isWord ? [placeOf(anchorNode, anchorOffset), placeOf(focusNode, focusOffset)] : undefined;
+  }
   const found = document.caretPositionFromPoint?.(clientX, clientY);
-  const place = found && words.contains(found.offsetNode) ? found.offset : words.textContent.length;
+  const place = found && words.contains(found.offsetNode) ? placeOf(found.offsetNode, found.offset) : words.textContent.length;
   return [place, place];
 }
 
