@@ -505,6 +505,24 @@ def test_of_two_edits_of_a_line_either_can_be_kept(opened, proofs, keeps):
     assert proofs.texts(SHARED)[4] == kept
 
 
+def test_an_edit_of_a_neighbour_is_no_question(opened, proofs):
+    dolma = opened("dolma", SHARED)
+    tashi = opened("tashi", SHARED, expecting=["409", "net::ERR_"])
+    before = proofs.texts(SHARED)
+    tashi.context.set_offline(True)
+    choose(tashi, 6)
+    tashi.keyboard.press("Alt+ArrowUp")
+    expect(status(tashi)).to_contain_text("1 edit not sent yet: no connection")
+    correct(dolma, 5, "ད་གཞན།")
+    saved(dolma)
+    tashi.context.set_offline(False)
+    for page in (tashi, dolma):
+        expect(text_of(page, 5)).to_have_text(before[6])
+        expect(text_of(page, 6)).to_have_text("ད་གཞན།")
+        expect(page.get_by_role("alert")).to_have_count(0)
+    assert proofs.texts(SHARED)[5:7] == [before[6], "ད་གཞན།"]
+
+
 def test_no_keystroke_is_lost_with_the_connection(opened, proofs):
     page = opened("dolma", LOST, expecting=["net::ERR_"])
     before = proofs.read(LOST)

@@ -3,7 +3,7 @@
 import { user } from "./api.js";
 import { choice } from "./choices.js";
 import { count, fill, h } from "./dom.js";
-import { added, applied, edit, isNothing, isSame, retyped, touched, undone } from "./edits.js";
+import { applied, isClash, isNothing, isSame, rebased, retyped, undone } from "./edits.js";
 import { isUnsure, leastSure, nextUnsure } from "./lines.js";
 import { notices } from "./notices.js";
 import * as queue from "./queue.js";
@@ -11,6 +11,7 @@ import { button, tools } from "./tools.js";
 import { typing } from "./typing.js";
 
 const MOST_SIGNS = 4000;
+const CONFLICT = 409;
 
 // What was done to pages in this visit, by their paths: [to be taken back, to be done again].
 const histories = new Map();
@@ -123,10 +124,7 @@ export function editor({ page, path, sheet, large, take, choose, chosen, focus, 
       load(page.lines.find(({ id }) => id === line.id) ?? page.lines[chosen()]);
       merge();
     },
-    again: ({ replaces, lines, behind }) => {
-      const there = touched(page.lines, { replaces, lines });
-      done(there.length > 0 ? edit(there, lines) : added(page, page.lines.findIndex(({ id }) => id === behind), lines));
-    },
+    again: (entry) => done(rebased(page, entry)),
     goOn: (draft) => {
       if (!toggle.checked) toggle.click();
       choose(page.lines.findIndex(({ id }) => id === draft.line.id));
@@ -188,15 +186,24 @@ export function editor({ page, path, sheet, large, take, choose, chosen, focus, 
     } else if (!drawn && toggle.checked && (event.ctrlKey || event.metaKey || event.altKey)) keyed(event);
   };
   addEventListener("keydown", beside, true);
-  const stop = queue.listen((at, answer) => {
-    if (at === path && answer) receive(answer);
-    else if (at === path) {
-      // It was not taken, and what built on it cannot be taken back any more.
-      past.length = future.length = 0;
-      // If nothing is answered, the next change asks again.
-      reload().catch(() => {});
+  // Edits that met one of a neighbouring line are made once more without a question.
+  const retry = () => {
+    const met = queue.refused().filter((entry) => entry.path === path && entry.refused.status === CONFLICT && !entry.isAgain && !isClash(page.lines, entry));
+    for (const entry of met) {
+      queue.settle(entry);
+      done({ ...rebased(page, entry), isAgain: true });
     }
-    merge();
+  };
+  const stop = queue.listen((at, answer) => {
+    if (at !== path) return merge();
+    if (answer) {
+      receive(answer);
+      return merge();
+    }
+    // It was not taken, and what built on it cannot be taken back any more.
+    past.length = future.length = 0;
+    // If nothing is answered, the next change asks again.
+    return reload().then(retry, () => {}).then(merge);
   });
 
   const place = h("div", { class: "editor" }, area,

@@ -70,5 +70,17 @@ export function joined(first, second) {
 export const isNothing = ({ replaces, lines }) => replaces.length === lines.length && replaces.every((line, index) => isSame(line, lines[index]));
 
 const has = (lines, line) => lines.some((other) => isSame(other, line));
+// Of the lines of an edit: it only moves them, or puts others beside them.
+const isKept = (edit, line) => has(edit.replaces, line) && has(edit.lines, line);
+// Whether somebody else has changed what an edit changes, and not only lines that it keeps.
+export const isClash = (lines, edit) => edit.replaces.some((line) => !isKept(edit, line) && !has(lines, line));
+
+// The same as an edit that was not taken, of the lines as they are now.
+export function rebased(page, old) {
+  const now = old.lines.map((line) => (isKept(old, line) ? page.lines.find(({ id }) => id === line.id) : line)).filter(Boolean);
+  const there = touched(page.lines, old);
+  return there.length > 0 ? edit(there, now) : added(page, page.lines.findIndex(({ id }) => id === old.behind), now);
+}
+
 // Whether an edit replaces what another one made.
 export const followsOn = (edit, first) => edit.replaces.some((line) => has(first.lines, line) && !has(first.replaces, line));
