@@ -32,7 +32,7 @@ macro_rules! asset {
     };
 }
 
-const ASSETS: [Asset; 21] = [
+const ASSETS: [Asset; 32] = [
     asset!("/", "index.html", "text/html; charset=utf-8"),
     asset!("/assets/console.css", "console.css", "text/css; charset=utf-8"),
     asset!("/assets/main.js", "main.js", SCRIPT),
@@ -49,6 +49,17 @@ const ASSETS: [Asset; 21] = [
     asset!("/assets/sheet.js", "sheet.js", SCRIPT),
     asset!("/assets/strip.js", "strip.js", SCRIPT),
     asset!("/assets/zoom.js", "zoom.js", SCRIPT),
+    asset!("/assets/lines.js", "lines.js", SCRIPT),
+    asset!("/assets/editor.js", "editor.js", SCRIPT),
+    asset!("/assets/tools.js", "tools.js", SCRIPT),
+    asset!("/assets/choices.js", "choices.js", SCRIPT),
+    asset!("/assets/notices.js", "notices.js", SCRIPT),
+    asset!("/assets/edits.js", "edits.js", SCRIPT),
+    asset!("/assets/outlines.js", "outlines.js", SCRIPT),
+    asset!("/assets/drawing.js", "drawing.js", SCRIPT),
+    asset!("/assets/queue.js", "queue.js", SCRIPT),
+    asset!("/assets/typing.js", "typing.js", SCRIPT),
+    asset!("/assets/wylie.js", "wylie.js", SCRIPT),
     asset!("/assets/search.js", "search.js", SCRIPT),
     asset!("/assets/histogram.js", "histogram.js", SCRIPT),
     asset!("/assets/quality.js", "quality.js", SCRIPT),

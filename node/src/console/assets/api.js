@@ -5,6 +5,8 @@ import { h, trouble } from "./dom.js";
 const ROOT = "/api/v1";
 // Milliseconds until what was not answered is asked again.
 export const AGAIN = 2000;
+// Milliseconds without an answer after which none is waited for.
+const SILENT = 30_000;
 export const part = encodeURIComponent;
 
 export class Refused extends Error {
@@ -24,9 +26,9 @@ const unanswered = () => {
   throw silence();
 };
 
-async function request(method, path, body) {
+async function request(method, path, body, signal) {
   const answer = await fetch(ROOT + path, {
-    method,
+    method, signal,
     headers: body === undefined ? {} : { "Content-Type": "application/json" },
     body: body === undefined ? undefined : JSON.stringify(body),
     credentials: "same-origin",
@@ -55,10 +57,13 @@ export const session = () => admitted(async () => {
 });
 
 // Each includes those before it.
-const ROLES = ["read", "operate", "admin"];
+const ROLES = ["read", "edit", "operate", "admin"];
 
 // Whether who has signed in may do what asks for a role.
 export const may = (role) => ROLES.indexOf(caller?.access) >= ROLES.indexOf(role);
+
+// The name and the role of who has signed in.
+export const user = () => caller;
 
 export async function leave() {
   await request("DELETE", "/session");
@@ -69,6 +74,9 @@ export const post = (path, body = {}) => {
   trouble();
   return admitted(() => request("POST", path, body));
 };
+
+// Of what goes on beside what somebody does. A connection that hangs is as good as none.
+export const send = (path, body) => admitted(() => request("POST", path, body, AbortSignal.timeout(SILENT)));
 
 async function admitted(ask) {
   for (;;) {

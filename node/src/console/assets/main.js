@@ -1,6 +1,6 @@
 // Which view is shown, and when it is shown anew.
 
-import { AGAIN, leave, listen, session } from "./api.js";
+import { AGAIN, leave, listen, may, session } from "./api.js";
 import { fill, h, trouble } from "./dom.js";
 import { overview } from "./overview.js";
 import { job } from "./job.js";
@@ -89,7 +89,10 @@ const live = document.getElementById("live");
 listen(changed, (heard) => {
   live.textContent = heard ? "live" : "connection lost";
   live.className = heard ? "" : "lost";
-  if (heard) changed();
+  if (!heard) return;
+  changed();
+  // What somebody has corrected, and could not be sent. If even this does not come, the next time is soon enough.
+  if (may("edit")) import("./queue.js").then(({ deliver }) => deliver(), () => {});
 });
 addEventListener("hashchange", () => {
   trouble();
