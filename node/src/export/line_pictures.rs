@@ -123,7 +123,7 @@ fn straightened(page: &GrayImage, outline: &[Point]) -> Option<GrayImage> {
         .map(|column| extent_at(outline, f64::from(column) + 0.5))
         .collect();
     let heights = spans.iter().flatten().map(|(top, bottom)| bottom - top);
-    let height = heights.fold(0.0, f64::max).ceil() as u32;
+    let height = heights.fold(0.0, f64::max).round() as u32;
     let width = u32::try_from(width).ok()?;
     if height == 0 || width == 0 || height > page.height() {
         return None;

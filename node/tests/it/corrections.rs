@@ -238,7 +238,7 @@ fn seen_by_all(site: &Site, api: &Api, corrected: &str, read: &str) {
         finish(site.command_of(&command)).exits(0).json()
     };
     let (people, machine) = (score(&[]), score(&["--original"]));
-    let errors = |report: &Value| report["pages"][0]["characters"]["errors"].as_u64();
+    let errors = |report: &Value| report["pages"][0]["characters"]["edits"].as_u64();
     assert_eq!(errors(&people), Some(0), "{people}");
     assert!(errors(&machine) > Some(10), "{machine}");
 }

@@ -21,11 +21,11 @@ pub struct PageCorrections {
 pub struct Correction {
     /// Lines as they were read.
     pub originals: Vec<PageLine>,
-    pub lines: Vec<CorrectedLine>,
     /// Name of the person who edited it last.
     pub who: String,
     /// Time of the last edit.
     pub at: DateTime<Utc>,
+    slots: Vec<Slot>,
 }
 
 /// Line of a correction, with who has made it what it is.
@@ -34,6 +34,14 @@ pub struct CorrectedLine {
     pub line: PageLine,
     pub who: String,
     pub at: DateTime<Utc>,
+}
+
+/// Place in a correction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Slot {
+    Line(CorrectedLine),
+    /// Where a line of this id was, which comes back there when its deletion is undone.
+    Gone(String),
 }
 
 /// Reason for which an edit cannot be accepted: it changes a line that is not any more as its author saw it.
@@ -47,25 +55,45 @@ pub struct Conflict {
 }
 
 impl Correction {
+    /// Lines that stand in the place of the originals, in reading order.
+    pub fn lines(&self) -> impl Iterator<Item = &CorrectedLine> {
+        self.slots.iter().filter_map(Slot::line)
+    }
+
     /// Returns the original that a line is, if nobody has changed more of it than its place in the order.
     pub fn original_of(&self, line: &PageLine) -> Option<usize> {
         self.originals.iter().position(|original| original == line)
     }
 
     fn has(&self, id: &str) -> bool {
-        self.lines.iter().any(|corrected| corrected.line.id == id)
+        self.lines().any(|corrected| corrected.line.id == id)
     }
 
-    /// Returns whether a line that was read is no more.
+    /// Returns whether a line is no more that was read, or that a person had written.
     fn has_lost(&self, id: &str) -> bool {
-        self.originals.iter().any(|original| original.id == id) && !self.has(id)
+        self.slots
+            .iter()
+            .any(|slot| matches!(slot, Slot::Gone(gone) if gone == id))
     }
 
     fn is_nothing(&self) -> bool {
-        self.lines
-            .iter()
-            .map(|corrected| &corrected.line)
-            .eq(&self.originals)
+        self.lines().map(|corrected| &corrected.line).eq(&self.originals)
+    }
+}
+
+impl Slot {
+    fn line(&self) -> Option<&CorrectedLine> {
+        match self {
+            Self::Line(line) => Some(line),
+            Self::Gone(_) => None,
+        }
+    }
+
+    fn id(&self) -> &str {
+        match self {
+            Self::Line(corrected) => &corrected.line.id,
+            Self::Gone(id) => id,
+        }
     }
 }
 
@@ -108,7 +136,7 @@ impl PageCorrections {
 
     fn find(&self, id: &str) -> Option<(&Correction, &CorrectedLine)> {
         self.corrections.iter().find_map(|correction| {
-            let line = correction.lines.iter().find(|corrected| corrected.line.id == id);
+            let line = correction.lines().find(|corrected| corrected.line.id == id);
             line.map(|line| (correction, line))
         })
     }
@@ -122,12 +150,12 @@ impl PageCorrections {
             at: recorded.at,
         };
         let mut place = None;
-        let (mut originals, mut before) = (Vec::new(), Vec::new());
+        let (mut originals, mut slots) = (Vec::new(), Vec::<Slot>::new());
         // In the order of the page, which the edit knows and the order of the corrections does not tell.
         for seen in replaces {
-            if before
+            if slots
                 .iter()
-                .any(|corrected: &CorrectedLine| corrected.line.id == seen.id)
+                .any(|slot| slot.line().is_some() && slot.id() == seen.id)
             {
                 continue;
             }
@@ -135,44 +163,63 @@ impl PageCorrections {
                 Some((at, correction)) => {
                     place = place.or(Some(at));
                     originals.extend(correction.originals);
-                    before.extend(correction.lines);
+                    slots.extend(correction.slots);
                 }
                 None => {
                     originals.push(seen.clone());
-                    before.push(authored(seen));
+                    slots.push(Slot::Line(authored(seen)));
                 }
             }
         }
-        // A line that comes back, as when a deletion is undone, comes back to where it was deleted.
+        // A line that comes back, as when a deletion is undone, comes back to where it was.
         for line in lines {
             if let Some((at, correction)) = self.take(|correction| correction.has_lost(&line.id)) {
                 place = place.or(Some(at));
                 originals.extend(correction.originals);
-                before.extend(correction.lines);
+                slots.extend(correction.slots);
             }
         }
         let seen_of = |id: &str| replaces.iter().find(|seen| seen.id == id);
         for original in &mut originals {
-            let is_kept = before.iter().any(|corrected| corrected.line == *original);
+            let is_kept = slots
+                .iter()
+                .filter_map(Slot::line)
+                .any(|corrected| corrected.line == *original);
             // What was read may have changed since its neighbour was corrected.
             if let Some(seen) = seen_of(&original.id).filter(|_| is_kept) {
                 *original = seen.clone();
             }
         }
-        let is_replaced = |corrected: &CorrectedLine| seen_of(&corrected.line.id).is_some();
-        let first = before.iter().position(is_replaced).unwrap_or(before.len());
         // A line that was moved is still its author's.
         let made = |line: &PageLine| {
-            let same = before.iter().find(|corrected| corrected.line == *line);
-            same.cloned().unwrap_or_else(|| authored(line))
+            let mut known = slots.iter().filter_map(Slot::line);
+            let same = known.find(|corrected| corrected.line == *line);
+            Slot::Line(same.cloned().unwrap_or_else(|| authored(line)))
         };
-        let made: Vec<CorrectedLine> = lines.iter().map(made).collect();
-        let rest = before.split_off(first).into_iter();
-        before.extend(made);
-        before.extend(rest.filter(|corrected| !is_replaced(corrected)));
+        let made: Vec<Slot> = lines.iter().map(made).collect();
+        let is_made = |id: &str| lines.iter().any(|line| line.id == id);
+        let is_replaced = |slot: &Slot| slot.line().is_some() && seen_of(slot.id()).is_some();
+        let comes_back = |slot: &Slot| slot.line().is_none() && is_made(slot.id());
+        let first = slots.iter().position(is_replaced);
+        let first = first
+            .or_else(|| slots.iter().position(comes_back))
+            .unwrap_or(slots.len());
+        let behind = slots.split_off(first);
+        slots.retain(|slot| !comes_back(slot));
+        slots.extend(made);
+        for slot in behind {
+            if comes_back(&slot) {
+                continue;
+            }
+            if !is_replaced(&slot) {
+                slots.push(slot);
+            } else if !is_made(slot.id()) {
+                slots.push(Slot::Gone(slot.id().to_owned()));
+            }
+        }
         let correction = Correction {
             originals,
-            lines: before,
+            slots,
             who: recorded.who.clone(),
             at: recorded.at,
         };

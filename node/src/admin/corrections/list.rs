@@ -144,7 +144,10 @@ async fn of_volume(admin: &Admin, job: &Job, volume: &VolumeId) -> Result<Vec<Co
 
 /// Number of lines that a correction has put nothing in the place of.
 fn deleted(correction: &Correction) -> usize {
-    correction.originals.len().saturating_sub(correction.lines.len())
+    correction
+        .originals
+        .len()
+        .saturating_sub(correction.lines().count())
 }
 
 impl Answer for CorrectedPages {

@@ -50,7 +50,7 @@ pub(super) fn changes(page: &PageDocument, transcribed: &[TranscribedLine]) -> V
     find(&mut wanted, &outlines);
     // A line without text that is not on the page is nothing to read.
     wanted.retain(|line| line.found.is_some() || line.text.is_some_and(|text| !text.is_empty()));
-    let stays = increasing(&wanted.iter().map(|line| line.found).collect::<Vec<_>>());
+    let stays = staying(&wanted.iter().map(|line| line.found).collect::<Vec<_>>());
     let made = |line: &Wanted<'_>| match line.found {
         Some(found) => corrected(&page.lines[found], &outlines[found], line),
         None => PageLine {
@@ -149,6 +149,25 @@ fn find(wanted: &mut [Wanted<'_>], outlines: &[Vec<Point>]) {
             wanted[index].found = Some(found);
             taken[found] = true;
         }
+    }
+}
+
+/// Returns which lines stay where they are, for lines of the transcription and the lines of the page that they are. A line that was moved takes
+/// those with it that it was moved past: both places are then in one change.
+fn staying(found: &[Option<usize>]) -> Vec<bool> {
+    let mut stays = increasing(found);
+    loop {
+        let place = |index: usize| Some((index, found[index]?));
+        let (still, moved): (Vec<_>, Vec<_>) = (0..found.len())
+            .filter_map(place)
+            .partition(|(index, _)| stays[*index]);
+        let crossed = still
+            .iter()
+            .find(|(index, at)| moved.iter().any(|(other, from)| (index < other) != (at < from)));
+        let Some((index, _)) = crossed else {
+            return stays;
+        };
+        stays[*index] = false;
     }
 }
 

@@ -97,9 +97,13 @@ fn correct(page: &mut PageDocument, corrections: &PageCorrections) -> PageState 
         })
         .collect();
     let placement = place(&read, all);
+    let lines: Vec<Vec<&CorrectedLine>> = all
+        .iter()
+        .map(|correction| correction.lines().collect())
+        .collect();
     let line = |item: &Item| match *item {
         Item::Read(index) => page.lines[index].clone(),
-        Item::Corrected { correction, line } => line_document(&all[correction].lines[line]),
+        Item::Corrected { correction, line } => line_document(lines[correction][line]),
     };
     page.lines = placement.items.iter().map(line).collect();
     let is_unplaced = |index: &usize| placement.unplaced.contains(index);
@@ -116,7 +120,7 @@ fn correct(page: &mut PageDocument, corrections: &PageCorrections) -> PageState 
 
 impl Unplaced {
     fn of(correction: &Correction) -> Self {
-        let lines = correction.lines.iter();
+        let lines = correction.lines();
         Self {
             replaces: correction.originals.clone(),
             lines: lines.map(|corrected| corrected.line.clone()).collect(),

@@ -48,10 +48,13 @@ pub fn place(read: &[ReadLine<'_>], corrections: &[Correction]) -> Placement {
         items: (0..read.len()).map(Item::Read).collect(),
         unplaced: Vec::new(),
     };
-    let originals = corrections.iter().flat_map(|correction| &correction.originals);
+    let replaced = corrections.iter().flat_map(|correction| {
+        let originals = correction.originals.iter();
+        originals.filter(|original| !is_kept(correction, original))
+    });
     let page = Page {
         read,
-        claimed: originals.map(|original| original.id.as_str()).collect(),
+        claimed: replaced.map(|original| original.id.as_str()).collect(),
     };
     for (index, correction) in corrections.iter().enumerate() {
         if !page.put(&mut placement.items, index, correction) {
@@ -61,10 +64,15 @@ pub fn place(read: &[ReadLine<'_>], corrections: &[Correction]) -> Placement {
     placement
 }
 
+/// Returns whether a line that was read is still as it was.
+fn is_kept(correction: &Correction, original: &PageLine) -> bool {
+    correction.lines().any(|corrected| corrected.line == *original)
+}
+
 /// The reading of a page.
 struct Page<'r> {
     read: &'r [ReadLine<'r>],
-    /// Ids of the lines that were corrected.
+    /// Ids of the lines that corrections replace.
     claimed: HashSet<&'r str>,
 }
 
@@ -76,16 +84,20 @@ impl Page<'_> {
         for original in &correction.originals {
             let by_id = self.position(items, |read| read.id == original.id);
             is_as_edited &= by_id.is_some();
-            at.push(by_id.or_else(|| self.nearest(items, original, &at)));
+            at.push(by_id.or_else(|| {
+                // What stays as it is read may be what another correction replaces.
+                let is_free =
+                    |read: &ReadLine<'_>| is_kept(correction, original) || !self.claimed.contains(read.id);
+                self.nearest(items, original, &at, is_free)
+            }));
         }
         let kept = |line: &PageLine| correction.original_of(line);
-        let lines = || correction.lines.iter().map(|corrected| &corrected.line);
-        let is_kept = |original: &PageLine| lines().any(|line| line == original);
+        let lines = || correction.lines().map(|corrected| &corrected.line);
         let (mut taken, mut missing) = (Vec::new(), Vec::new());
         for (original, place) in correction.originals.iter().zip(&at) {
             match place {
                 Some(place) => taken.push(*place),
-                None if is_kept(original) => {}
+                None if is_kept(correction, original) => {}
                 None => missing.push(outline(original)),
             }
         }
@@ -136,18 +148,23 @@ impl Page<'_> {
             .position(|item| self.read_of(*item).is_some_and(&is_wanted))
     }
 
-    /// Lines of the reading that no correction names, with their positions.
-    fn unclaimed<'i>(&'i self, items: &'i [Item]) -> impl Iterator<Item = (usize, &'i ReadLine<'i>)> {
+    /// Lines of the reading, with their positions.
+    fn lines<'i>(&'i self, items: &'i [Item]) -> impl Iterator<Item = (usize, &'i ReadLine<'i>)> {
         let read = |(place, item): (usize, &Item)| Some((place, self.read_of(*item)?));
-        let known = items.iter().enumerate().filter_map(read);
-        known.filter(|(_, read)| !self.claimed.contains(read.id))
+        items.iter().enumerate().filter_map(read)
     }
 
     /// Position of the line that has most of the outline of one that was corrected, and is not `taken`.
-    fn nearest(&self, items: &[Item], original: &PageLine, taken: &[Option<usize>]) -> Option<usize> {
+    fn nearest(
+        &self,
+        items: &[Item],
+        original: &PageLine,
+        taken: &[Option<usize>],
+        is_free: impl Fn(&ReadLine<'_>) -> bool,
+    ) -> Option<usize> {
         let outline = outline(original);
-        self.unclaimed(items)
-            .filter(|(place, _)| !taken.contains(&Some(*place)))
+        self.lines(items)
+            .filter(|(place, read)| !taken.contains(&Some(*place)) && is_free(read))
             .map(|(place, read)| (place, Overlap::of(&outline, read.polygon).of_union()))
             .filter(|(_, overlap)| *overlap >= SAME)
             .max_by(|(_, one), (_, other)| one.total_cmp(other))
@@ -161,7 +178,8 @@ impl Page<'_> {
                 .iter()
                 .any(|outline| Overlap::of(read.polygon, outline).of_first() >= INSIDE)
         };
-        self.unclaimed(items)
+        self.lines(items)
+            .filter(|(_, read)| !self.claimed.contains(read.id))
             .filter(|(place, read)| !taken.contains(place) && is_inside(read))
             .map(|(place, _)| place)
             .collect()

@@ -62,7 +62,7 @@ impl Page {
         let corrections = self.corrections().corrections;
         corrections
             .iter()
-            .map(|correction| correction.lines.iter().map(shown).collect())
+            .map(|correction| correction.lines().map(shown).collect())
             .collect()
     }
 }
@@ -177,7 +177,7 @@ proptest! {
                 .corrections()
                 .corrections
                 .iter()
-                .flat_map(|correction| correction.lines.iter().map(|corrected| corrected.line.clone()))
+                .flat_map(|correction| correction.lines().map(|corrected| corrected.line.clone()))
                 .collect();
             for line in &corrected {
                 prop_assert_eq!(now.iter().filter(|there| *there == line).count(), 1);

@@ -36,7 +36,7 @@ async fn texts(store: &PostgresStore, image: &str) -> Vec<String> {
     let pages = store.corrections(&volume()).await.unwrap();
     let corrections = pages.get(image).into_iter().flat_map(|page| &page.corrections);
     corrections
-        .flat_map(|correction| &correction.lines)
+        .flat_map(|correction| correction.lines())
         .map(|corrected| corrected.line.text.clone())
         .collect()
 }

@@ -52,7 +52,10 @@ fn shown(reading: &[Row], edits: &[(&[Row], &[Row])]) -> (Vec<String>, usize) {
     let placement = place(&lines, &corrections);
     let texts = placement.items.into_iter().map(|item| match item {
         Item::Read(index) => read[index].text.clone(),
-        Item::Corrected { correction, line } => corrections[correction].lines[line].line.text.clone(),
+        Item::Corrected { correction, line } => {
+            let mut lines = corrections[correction].lines();
+            lines.nth(line).unwrap().line.text.clone()
+        }
     });
     (texts.collect(), placement.unplaced.len())
 }
