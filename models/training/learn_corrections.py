@@ -9,8 +9,8 @@ there as much as what is gained here.
 
 So that nothing is forgotten, every other batch holds lines from elsewhere: real ones of OTHER_LINES, `COLLECTION_PAGE_LINE.png` or `.jpg`
 with their `.txt`, of which every eighth page of a collection is read before and after and never trained on, and lines that are rendered in
-FONTS, out of CORPUS or else out of the corrected texts. HELD_OUT_LINES are read before and after. All of these may be left out; then more is
-lost elsewhere, and how much is not known.
+FONTS, out of CORPUS or else out of the corrected texts. HELD_OUT_LINES are read before and after. All of these may be left out. Without
+OTHER_LINES the weights go half of the way at most, and yet more is lost elsewhere; without HELD_OUT_LINES either, how much is not known.
 
 BUNDLE receives the model, its card and `report.json`. No model is written, and the exit status is 3, if no other weights read the pages for
 the choice better than those of `--model`, or the chosen ones read the held-out pages no better. What is made on the way is kept in WORK; the same
@@ -29,8 +29,8 @@ import cv2
 import torch
 
 from averaged_weights import move_towards
-from correction_parts import Pages, apart, corrected_pages, in_parts, lines, without_class
-from correction_report import EIGHT_LINES, Row, card, rows, table, together, wrong
+from correction_parts import Pages, Parts, apart, corrected_pages, in_parts, lines, without_class
+from correction_report import EIGHT_LINES, STACKS, Row, card, rows, table, together, wrong
 from line_samples import WIDEST_LINE, Sample, all_lines, real_ink, real_line, text_of
 from make_model import SHIPPED, Work, described, effort, entries, length, render, seeded, write_bundle
 from real_line_files import HELD_OUT_EVERY, lines_by_page
@@ -40,6 +40,8 @@ from train_recogniser import Heads, load_net, save
 
 LINES_OF_THE_REPOSITORY = SHIPPED.parents[1] / "tests" / "fixtures" / "lines"
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
+FARTHEST_UNCHECKED = 0.5
+"""The share up to which the weights are moved where no lines from elsewhere say what that loses."""
 NOTHING_GAINED = 3
 
 
@@ -101,14 +103,12 @@ def link(folder: Path, chosen: list[Path]):
             (folder / path.name).symlink_to(path)
 
 
-def learn(work: Work, arguments: argparse.Namespace, learnt: list[Path], elsewhere: Elsewhere) -> Path:
-    """The weights after the training."""
-    pool, others, weights = work / "pool", [], work / "learnt.safetensors"
+def gather(work: Work, arguments: argparse.Namespace, learnt: list[Path], elsewhere: Elsewhere) -> bool:
+    """Puts lines from elsewhere, real and rendered, into the pool of the training; whether there are any."""
+    pool = work / "pool"
     pool.mkdir(exist_ok=True)
-    for line, collection in elsewhere.trained:
-        ink = real_ink(line)
-        if ink.shape[1] <= WIDEST_LINE:
-            others.append((ink, text_of(line), collection))
+    inks = [(real_ink(line), text_of(line), collection) for line, collection in elsewhere.trained]
+    others = [line for line in inks if line[0].shape[1] <= WIDEST_LINE]
     if others:
         save_shard(pool / "real.npz", others)
     if arguments.fonts:
@@ -117,11 +117,15 @@ def learn(work: Work, arguments: argparse.Namespace, learnt: list[Path], elsewhe
             corpus.write_text("\n".join(text_of(line).strip() for line in learnt), encoding="utf8")
         drawn = ("--lines", arguments.rendered, *seeded(arguments, 31), "--cursive", 0.4, "--workers", arguments.threads)
         render(work, arguments, "render", "render_lines.py", "pool", *drawn, corpus=corpus)
+    return bool(others or arguments.fonts)
+
+
+def learn(work: Work, arguments: argparse.Namespace, learnt: list[Path], elsewhere: Elsewhere) -> Path:
+    """The weights after the training."""
+    share, weights, model = 0.5 if gather(work, arguments, learnt, elsewhere) else 1.0, work / "learnt.safetensors", described(arguments.model)
     link(work / "corrected", learnt)
-    share = 0.5 if others or arguments.fonts else 1.0
-    model = described(arguments.model)
     start = ("--init", arguments.model / model["weights"]["file"], "--charset", arguments.model / model["charset"]["file"])
-    data = ("--pool", pool, "--pages", work / "corrected", "--real-share", share, "--trusted")
+    data = ("--pool", work / "pool", "--pages", work / "corrected", "--real-share", share, "--trusted")
     rates = ("--rate", arguments.rate, "--last-rate", 5e-6, "--smoothing", 0.02, "--checkpoint-every", 300)
     way = ("--threads", arguments.threads, *seeded(arguments, 21), "--resume", *length(arguments), *(("--bf16",) if arguments.bf16 else ()))
     work.script("learn", "train_recogniser.py", *data, *start, *rates, *way, "--out", weights, watch=Progress(arguments))
@@ -136,23 +140,24 @@ def between(start: RecognitionNet, learnt: RecognitionNet, share: float) -> Reco
 
 
 def tried(start: RecognitionNet, learnt: RecognitionNet, here: list[Sample], there: list[Sample], heads: Heads) -> list[dict]:
-    """The error rates of every share on the pages for the choice, of the collection and of others."""
+    """The error rates of every share on the pages for the choice, of the collection and, where there are any, of others."""
     choices = []
-    for share in SHARES:
+    for share in SHARES if there else [share for share in SHARES if share <= FARTHEST_UNCHECKED]:
         net = between(start, learnt, share)
-        rates = [count[0] / count[1] if count[1] else 0.0 for count in (wrong(net, part, heads) for part in (here, there))]
-        choices.append({"share": share, "collection": round(rates[0], 4), "elsewhere": round(rates[1], 4)})
+        counts = {name: wrong(net, part, heads) for name, part in (("here", here), ("elsewhere", there)) if part}
+        choices.append({"share": share} | {name: round(edits / letters, 4) for name, (edits, letters) in counts.items()})
     return choices
 
 
 def best(choices: list[dict]) -> dict:
     """The one with the least errors here and elsewhere together, of equals the one that is moved least."""
-    return min(choices, key=lambda choice: (choice["collection"] + choice["elsewhere"], choice["share"]))
+    return min(choices, key=lambda choice: (choice["here"] + choice.get("elsewhere", 0.0), choice["share"]))
 
 
 def choice_said(choices: list[dict]) -> str:
-    said = "; ".join(f"{choice['share']:.0%}: {choice['collection']:.1%} and {choice['elsewhere']:.1%}" for choice in choices)
-    return f"The weights are moved by {best(choices)['share']:.0%} of the way to the learnt ones. CER of the pages for this choice, here and elsewhere: {said}."
+    rates = [", ".join(f"{rate:.1%} {where}" for where, rate in choice.items() if where != "share") for choice in choices]
+    said = "; ".join(f"moved by {choice['share']:.0%}, {rate}" for choice, rate in zip(choices, rates))
+    return f"The weights are moved by {best(choices)['share']:.0%} of the way to the learnt ones. CER of the pages for this choice: {said}."
 
 
 def finish(arguments: argparse.Namespace, work: Work, report: dict, scored: list[Row], weights: Path) -> int:
@@ -165,10 +170,12 @@ def finish(arguments: argparse.Namespace, work: Work, report: dict, scored: list
     if not gained:
         print(f"\nnothing was gained: no model was written. See {work / 'report.json'}", file=sys.stderr)
         return NOTHING_GAINED
-    here = [{"name": f"{report['lines']['learnt']} corrected lines: {arguments.lines.name}", "licence": "as its source says"}]
+    learnt = [f"{report['lines']['learnt']} corrected lines of the folder {arguments.lines.name}"]
+    learnt += [f"lines of the folder {folder.name}" for folder in arguments.elsewhere]
+    learnt += [f"lines rendered in fonts of the folder {arguments.fonts.name}"] if arguments.fonts else []
     training = {
         "description": f"{report['training']}. {report['choice_said']}",
-        "data": model["training"]["data"] + here,
+        "data": model["training"]["data"] + [{"name": name, "licence": "as its source says"} for name in learnt],
         "scores": {f"character error rate, {row.name}": round(row.wrong_after / row.letters, 4) for row in scored},
     }
     write_bundle(arguments.out, arguments.model, weights, arguments.name, training)
@@ -178,40 +185,53 @@ def finish(arguments: argparse.Namespace, work: Work, report: dict, scored: list
     return 0
 
 
+def remarks(pages: Pages, parts: Parts, learnable: list[Path], heads: Heads) -> list[str]:
+    """What has to be known of the lines to understand the scores."""
+    notes = []
+    if not parts.whole_pages():
+        notes.append("The pages were too few to hold out whole ones: the last lines of a page were, which flatters the score.")
+    if left_out := len(lines(parts.learnt)) - len(learnable):
+        notes.append(f"{left_out} lines were not learnt from: they are too narrow for their text, or too wide for the memory.")
+    if unwritable := without_class([text_of(line) for line in lines(pages)], heads[STACKS]):
+        said = ", ".join(f"{symbol} (U+{ord(symbol):04X}) in {count} lines" for symbol, count in unwritable.items())
+        notes.append(f"The model has no class for these characters and goes on leaving them out: {said}.")
+    return notes
+
+
 def run(arguments: argparse.Namespace) -> int:
     began, work, model = time.monotonic(), Work(arguments.work), described(arguments.model)
     pages = corrected_pages(arguments.lines)
-    if len(lines(pages)) < 3:
-        sys.exit(f"{arguments.lines} has {len(lines(pages))} lines with a text: there must be some to learn from, to choose by and to judge by")
+    if not pages:
+        sys.exit(f"{arguments.lines} has no lines with a text")
     parts = in_parts(pages, arguments.hold_out)
+    learnable = [line for line in lines(parts.learnt) if (sample := real_line(line, "here")) and sample.legible()]
+    if not (learnable and parts.chosen_by and parts.held_out):
+        sys.exit(f"{arguments.lines} has {len(lines(pages))} lines with a text: too few to learn from, to choose by and to judge by")
     start, heads = load_net(arguments.model / model["charset"]["file"], arguments.model / model["weights"]["file"])
-    notes = [] if parts.whole_pages() else ["The pages were too few to hold out whole ones: the last lines of a page were, which flatters the score."]
-    unwritable = without_class([text_of(line) for line in lines(pages)], heads[1])
-    if unwritable:
-        said = ", ".join(f"{symbol} (U+{ord(symbol):04X}) in {count} lines" for symbol, count in unwritable.items())
-        notes.append(f"The model has no class for these characters and goes on leaving them out: {said}.")
+    notes = remarks(pages, parts, learnable, heads)
     checks = arguments.check if arguments.check or arguments.elsewhere else [LINES_OF_THE_REPOSITORY]
     elsewhere = Elsewhere(arguments.elsewhere, checks)
     if checks == [LINES_OF_THE_REPOSITORY]:
         notes.append(EIGHT_LINES)
     if not elsewhere.chosen_by:
-        notes.append("There were no lines from elsewhere to choose by, only those of this collection.")
-    numbers = {name: len(lines(part)) for name, part in (("learnt", parts.learnt), ("chosen_by", parts.chosen_by), ("held_out", parts.held_out))}
+        notes.append("As there were no lines from elsewhere to choose by, the weights go half of the way at most.")
+    numbers = {"learnt": len(learnable), "chosen_by": len(lines(parts.chosen_by)), "held_out": len(lines(parts.held_out))}
     print(f"corrected lines of {len(pages)} pages: {numbers}; from elsewhere {len(elsewhere.trained)}", file=sys.stderr)
     link(work / "held-out", lines(parts.held_out))
-    learnt = load_net(arguments.model / model["charset"]["file"], learn(work, arguments, lines(parts.learnt), elsewhere))[0]
+    learnt = load_net(arguments.model / model["charset"]["file"], learn(work, arguments, learnable, elsewhere))[0]
     choices = tried(start, learnt, samples(parts.chosen_by, "here"), elsewhere.chosen_by, heads)
     share = best(choices)["share"]
     weights = work / "chosen.safetensors"
     save(between(start, learnt, share), str(weights))
     after = load_net(arguments.model / model["charset"]["file"], weights)[0]
+    print(f"reading {numbers['held_out'] + len(elsewhere.scored)} lines before and after", file=sys.stderr)
     scored = rows(start, after, samples(parts.held_out, "held-out pages of the corrected lines"), heads)
     others = rows(start, after, elsewhere.scored, heads)
     scored += [together("elsewhere, all", others), *others] if others else []
     log = entries(work / "learnt.safetensors")
     training = f"learn_corrections.py, {effort(log)} with rate {arguments.rate:g} and seed {arguments.seed}, from the weights of {model['name']}"
     report = {"model": arguments.name, "from": model["name"], "training": training, "lines": numbers, "pages": len(pages)}
-    report |= {"whole_pages": parts.whole_pages(), "without_class": unwritable, "share": share, "choices": choices}
+    report |= {"whole_pages": parts.whole_pages(), "share": share, "choices": choices}
     report |= {"choice_said": choice_said(choices), "notes": notes, "scores": [asdict(row) for row in scored]}
     report |= {"minutes_of_training": round(log[-1]["seconds"] / 60, 1), "minutes_of_this_run": round((time.monotonic() - began) / 60, 1)}
     return finish(arguments, work, report, scored, weights)
