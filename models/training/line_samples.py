@@ -82,8 +82,15 @@ def samples_of(files: list[Path], collection: str, workers: int) -> list[Sample]
 
 def real_line(path: Path, collection: str) -> Sample | None:
     """One that is not too wide for a batch."""
+    ink = real_ink(path)
+    return Sample(ink, text_of(path), collection) if ink.shape[1] <= WIDEST_LINE else None
+
+
+def real_ink(path: Path) -> np.ndarray:
+    """Ink map of a picture, its strokes as they are."""
     grey = cv2.imread(str(path), cv2.IMREAD_GRAYSCALE)
-    ink = prepared(grey, bilevel=len(np.unique(grey)) < FEWEST_GREY_LEVELS)
-    if ink.shape[1] > WIDEST_LINE:
-        return None
-    return Sample(ink, path.with_suffix(".txt").read_text(encoding="utf8"), collection)
+    return prepared(grey, bilevel=len(np.unique(grey)) < FEWEST_GREY_LEVELS)
+
+
+def text_of(path: Path) -> str:
+    return path.with_suffix(".txt").read_text(encoding="utf8")

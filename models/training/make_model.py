@@ -17,6 +17,7 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -41,8 +42,8 @@ class Work:
     def __truediv__(self, name: str) -> Path:
         return self.folder / name
 
-    def step(self, name: str, *command: object):
-        """Runs a command unless it has been run to its end; its output goes to a log of its own."""
+    def step(self, name: str, *command: object, watch: Callable[[str], None] = lambda line: None):
+        """Runs a command unless it has been run to its end; its output goes to a log of its own, and line by line to `watch`."""
         done, log = self / f"{name}.done", self / f"{name}.log"
         ordered = json.dumps([str(part) for part in command[1:]])
         if done.exists():
@@ -50,14 +51,18 @@ class Work:
                 sys.exit(f"{name} was done with other arguments: take another --work, or remove {done} and what it made")
             return
         print(f"{name}: see {log}", flush=True)
-        with open(log, "a", encoding="utf8") as output:
-            ended = subprocess.run([str(part) for part in command], cwd=HERE, stdout=output, stderr=subprocess.STDOUT)
-        if ended.returncode:
+        piped = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "encoding": "utf8", "errors": "replace"}
+        with open(log, "a", encoding="utf8") as output, subprocess.Popen([str(part) for part in command], cwd=HERE, **piped) as running:
+            for line in running.stdout:
+                output.write(line)
+                output.flush()
+                watch(line)
+        if running.returncode:
             sys.exit(f"{name} failed: see {log}")
         done.write_text(ordered, encoding="utf8")
 
-    def script(self, name: str, script: str, *arguments: object):
-        self.step(name, sys.executable, HERE / script, *arguments)
+    def script(self, name: str, script: str, *arguments: object, **watched: Callable[[str], None]):
+        self.step(name, sys.executable, HERE / script, *arguments, **watched)
 
 
 def seed_and_start(arguments: argparse.Namespace) -> str:
@@ -147,22 +152,42 @@ def recogniser(arguments: argparse.Namespace):
 
 
 def bundle(arguments: argparse.Namespace, weights: Path):
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    for name in ("charset.json", "stacks.ngrams"):
-        shutil.copyfile(SHIPPED / name, arguments.out / name)
-    shutil.copyfile(weights, arguments.out / WEIGHTS)
-    description = json.loads((SHIPPED / "model.json").read_text(encoding="utf8"))
-    log = [json.loads(line) for line in Path(f"{weights}.jsonl").read_text(encoding="utf8").splitlines()]
+    log = entries(weights)
     scores = next(entry["scores"] for entry in reversed(log) if "scores" in entry)
-    description["name"] = arguments.name
-    description["weights"] = {"file": WEIGHTS, "sha256": hashlib.sha256(weights.read_bytes()).hexdigest()}
-    description["training"] = {
-        "description": f"make_model.py recogniser, {log[-1]['step']} steps in {log[-1]['seconds'] / 60:.0f} minutes, {seed_and_start(arguments)}",
+    training = {
+        "description": f"make_model.py recogniser, {effort(log)}, {seed_and_start(arguments)}",
         "data": sources(arguments, "fonts", "corpus", "pages", "lines"),
         "scores": {f"character error rate, {group}": score[1] for group, score in scores.items()},
     }
+    write_bundle(arguments.out, SHIPPED, weights, arguments.name, training)
+
+
+def entries(weights: Path) -> list[dict]:
+    """What train_recogniser.py wrote down while it made these weights."""
+    return [json.loads(line) for line in Path(f"{weights}.jsonl").read_text(encoding="utf8").splitlines()]
+
+
+def effort(log: list[dict]) -> str:
+    return f"{log[-1]['step']} steps in {log[-1]['seconds'] / 60:.0f} minutes"
+
+
+def described(bundle: Path) -> dict:
+    return json.loads((bundle / "model.json").read_text(encoding="utf8"))
+
+
+def write_bundle(out: Path, like: Path, weights: Path, name: str, training: dict):
+    """A recogniser with these weights, and with the charset and the language model of another, whose network it has."""
+    description = described(like)
+    out.mkdir(parents=True, exist_ok=True)
+    kept = [description["charset"], *([description["language_model"]["ngrams"]] if "language_model" in description else [])]
+    for file in kept:
+        shutil.copyfile(like / file["file"], out / file["file"])
+    shutil.copyfile(weights, out / WEIGHTS)
+    description["name"] = name
+    description["weights"] = {"file": WEIGHTS, "sha256": hashlib.sha256(weights.read_bytes()).hexdigest()}
+    description["training"] = training
     text = json.dumps(description, ensure_ascii=False, indent=2)
-    (arguments.out / "model.json").write_text(text + "\n", encoding="utf8")
+    (out / "model.json").write_text(text + "\n", encoding="utf8")
 
 
 def main():

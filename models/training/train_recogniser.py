@@ -50,10 +50,11 @@ DISTILLED_FROM = 0.1
 
 
 @torch.no_grad()
-def cuts_of(sample: Sample, net: RecognitionNet, symbols: Symbols, hard: str) -> list[Cut] | None:
+def cuts_of(sample: Sample, net: RecognitionNet, symbols: Symbols, hard: str, trusted: bool) -> list[Cut] | None:
     """Where the sample can be cut; none if the network reads it so differently that its text must be another's.
 
-    A line of a collection with `hard` in its name may differ twice as much, but if it does it is not cut.
+    A line of a collection with `hard` in its name may differ twice as much, and a `trusted` one as much as it likes, but then it is
+    not cut.
     """
     log_probs = net(torch.from_numpy(sample.ink[None, None].astype(np.float32) / 255))[1][0].log_softmax(0).T.numpy()
     read, truth = letters(symbols.decode(log_probs.argmax(1).tolist())), letters(sample.text)
@@ -61,12 +62,12 @@ def cuts_of(sample: Sample, net: RecognitionNet, symbols: Symbols, hard: str) ->
     if wrong <= WORST_LINE:
         units = [symbols.encode([unit]) for unit in stacks(as_printed(sample.text))]
         return cuts(sample.ink, units, log_probs, symbols.classes[TSHEG])
-    return [] if hard and hard in sample.group and wrong <= 2 * WORST_LINE else None
+    return [] if trusted or hard and hard in sample.group and wrong <= 2 * WORST_LINE else None
 
 
 def cuttable(net: RecognitionNet, samples: list[Sample], heads: Heads, arguments: argparse.Namespace) -> list[Sample]:
     """The samples with their cuts, without those that have another's text."""
-    read = partial(cuts_of, net=copy.deepcopy(net).cpu().eval(), symbols=heads[1], hard=arguments.hard)
+    read = partial(cuts_of, net=copy.deepcopy(net).cpu().eval(), symbols=heads[1], hard=arguments.hard, trusted=arguments.trusted)
     if arguments.workers:
         with get_context("fork").Pool(arguments.workers, torch.set_num_threads, (1,)) as pool:
             found = pool.map(read, samples, chunksize=8)
@@ -78,8 +79,8 @@ def cuttable(net: RecognitionNet, samples: list[Sample], heads: Heads, arguments
 
 
 @torch.no_grad()
-def error_rates(net: RecognitionNet, samples: list[Sample], heads: Heads) -> dict[str, tuple[float, float]]:
-    """Character error rate by group, of both heads read greedily."""
+def errors(net: RecognitionNet, samples: list[Sample], heads: Heads) -> dict[str, list[int]]:
+    """By group the edits of both heads, read greedily, and the letters of the truth."""
     net.eval()
     device, counts = next(net.parameters()).device, defaultdict(lambda: [0, 0, 0])
     for sample in samples:
@@ -89,7 +90,12 @@ def error_rates(net: RecognitionNet, samples: list[Sample], heads: Heads) -> dic
             count[number] += Levenshtein.distance(truth, letters(head.decode(logits[0].argmax(0).tolist())))
         count[2] += len(truth)
     net.train()
-    return {group: (round(c[0] / c[2], 4), round(c[1] / c[2], 4)) for group, c in sorted(counts.items()) if c[2]}
+    return {group: count for group, count in sorted(counts.items()) if count[2]}
+
+
+def error_rates(net: RecognitionNet, samples: list[Sample], heads: Heads) -> dict[str, tuple[float, float]]:
+    """Character error rate by group, of both heads."""
+    return {group: (round(c[0] / c[2], 4), round(c[1] / c[2], 4)) for group, c in errors(net, samples, heads).items()}
 
 
 def widened(state: dict[str, torch.Tensor], symbols: Symbols, layer: str) -> dict[str, torch.Tensor]:
@@ -173,6 +179,7 @@ def main():
     parser.add_argument("--cut-with", help="weights that tell at once where to cut the real lines")
     parser.add_argument("--joined-share", type=float, default=0.35, help="of the real lines")
     parser.add_argument("--hard", default="", help="part of the names of collections that are read badly so far")
+    parser.add_argument("--trusted", action="store_true", help="train on real lines however differently the network reads them")
     parser.add_argument("--smoothing", type=float, default=0.0, help="weight of label smoothing")
     parser.add_argument("--average", type=float, default=0.998, help="decay of the moving average of the weights in a step")
     parser.add_argument("--teacher", type=float, default=0.0, help="train a network of so many times the width to teach this one")
@@ -243,7 +250,7 @@ def main():
     def log(**entry):
         with open(log_path, "a", encoding="utf8") as file:
             file.write(json.dumps({"step": step, "lines": lines, "seconds": round(spent)} | entry) + "\n")
-        print(json.dumps({"step": step} | entry), flush=True)
+        print(json.dumps({"step": step, "seconds": round(spent)} | entry), flush=True)
 
     start, spent = time.monotonic() - before, before
     if not step:

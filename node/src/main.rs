@@ -45,6 +45,7 @@ mod simulate;
 mod storage;
 mod tls;
 mod traces;
+mod transcription;
 mod whoami;
 mod whole_file;
 mod words;

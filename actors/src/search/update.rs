@@ -1,6 +1,6 @@
 //! Bringing the index of a job up to date with what was read.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use parkhang_core::domain::{ErrorCategory, StageName, VolumeId};
 use parkhang_search::{AddedVolume, IndexFolder, Refused, SearchError, VolumeText, index_volume};
@@ -24,6 +24,8 @@ pub struct WantedVolume {
     pub layout: VolumeLayout,
     /// True if the pipeline that has read this version has made its index, too. Otherwise an index that is there is of another one.
     pub is_indexed: bool,
+    /// Lines of pages that are not as they were read, by the names of their images: those that people have corrected.
+    pub corrected: HashMap<String, Vec<String>>,
 }
 
 /// Result of an update.
@@ -171,7 +173,7 @@ async fn index_of(
     wanted: &WantedVolume,
 ) -> Result<AddedVolume, Unindexed> {
     let (volume, version) = (wanted.volume.to_string(), wanted.version.clone());
-    let made = if wanted.is_indexed {
+    let made = if wanted.is_indexed && wanted.corrected.is_empty() {
         store.get(&wanted.layout.search_index()).await.map(Some)
     } else {
         Ok(None)
@@ -188,10 +190,15 @@ async fn index_of(
     }
     let text = volume_text(store, &wanted.layout, &wanted.volume, stages).await?;
     // A volume without text is in the index without a page, so that nobody looks for its text again.
-    let text = text.unwrap_or_else(|| VolumeText {
+    let mut text = text.unwrap_or_else(|| VolumeText {
         volume: volume.clone(),
         ..VolumeText::default()
     });
+    for page in &mut text.pages {
+        if let Some(lines) = wanted.corrected.get(&page.name) {
+            page.lines.clone_from(lines);
+        }
+    }
     Ok(blocking(move || AddedVolume::open(&volume, &version, &index_volume(&text)?)).await?)
 }
 

@@ -19,6 +19,7 @@ mod change;
 mod claim;
 #[cfg(any(test, feature = "testing"))]
 pub mod conformance;
+mod corrections;
 mod embedded;
 mod error;
 mod inbox;
@@ -39,6 +40,7 @@ pub use browse::{
     ServiceWork, SlowVolume, TaskPage, TaskQuery, VolumeQuality, VolumeWithFailedPages,
 };
 pub use change::{Change, Expected, Outcome, apply};
+pub use corrections::{EditOutcome, EditQuery, NewEdit};
 pub use embedded::{EmbeddedError, EmbeddedPostgres, data_folder};
 pub use error::StateError;
 pub use inbox::{Inbox, OpenRequests, Settled, Taken, VolumeRequest};

@@ -11,7 +11,7 @@ pub struct TokenArgs {
     /// Name of the token's owner, without spaces; the audit log shows it.
     #[arg(value_name = "NAME")]
     pub name: String,
-    /// Role that the token grants: read, operate or admin.
+    /// Role that the token grants: read, edit, operate or admin.
     #[arg(value_enum, value_name = "ROLE")]
     pub role: Access,
 }

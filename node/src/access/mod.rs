@@ -17,16 +17,19 @@ pub use self::tokens::{Caller, Tokens};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum)]
 pub enum Access {
     Read,
+    /// May correct what was read.
+    Edit,
     Operate,
     Admin,
 }
 
 impl Access {
-    pub const ALL: [Self; 3] = [Self::Read, Self::Operate, Self::Admin];
+    pub const ALL: [Self; 4] = [Self::Read, Self::Edit, Self::Operate, Self::Admin];
 
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Read => "read",
+            Self::Edit => "edit",
             Self::Operate => "operate",
             Self::Admin => "admin",
         }

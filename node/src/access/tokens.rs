@@ -28,7 +28,7 @@ pub struct Caller {
 pub struct Tokens(Vec<(Caller, [u8; 32])>);
 
 impl Tokens {
-    /// Reads lines of `NAME ROLE SHA256`, where the role is read, operate or admin. Empty lines and those that begin with `#` are
+    /// Reads lines of `NAME ROLE SHA256`, where the role is read, edit, operate or admin. Empty lines and those that begin with `#` are
     /// left out.
     ///
     /// # Errors
@@ -123,7 +123,7 @@ fn token_of(line: &str) -> Result<(Caller, [u8; 32])> {
     let access = Access::ALL
         .into_iter()
         .find(|access| access.as_str() == role)
-        .with_context(|| format!("{role} is no role; there are read, operate and admin"))?;
+        .with_context(|| format!("{role} is no role; there are read, edit, operate and admin"))?;
     let mut hash = [0; 32];
     ensure!(
         hex::decode_to_slice(digest, &mut hash).is_ok(),

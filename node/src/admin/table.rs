@@ -6,11 +6,12 @@ use clap::ArgMatches;
 
 use super::command::{Command, Entry};
 use super::{
-    actors, audit, chaos, cluster, entities, jobs, nodes, queues, reading, services, tasks, volumes, workers,
+    actors, audit, chaos, cluster, corrections, entities, jobs, nodes, queues, reading, services, tasks,
+    volumes, workers,
 };
 
 /// What the first words of commands are about, in the order that help shows them.
-const SUBJECTS: [(&str, &str); 13] = [
+const SUBJECTS: [(&str, &str); 14] = [
     (
         "job",
         "Make jobs for a cluster, look at them, and steer them while they run.",
@@ -24,6 +25,10 @@ const SUBJECTS: [(&str, &str); 13] = [
         "Make the volumes of a library known, and look at what became of them.",
     ),
     ("pages", "Look at what was read."),
+    (
+        "corrections",
+        "Look at what people have corrected, and take it in and out.",
+    ),
     ("nodes", "Look at the nodes of a cluster, and empty one."),
     (
         "actors",
@@ -91,6 +96,10 @@ pub fn table() -> &'static Table {
             .with::<reading::List>()
             .with::<reading::Show>()
             .with::<reading::Failed>()
+            .with::<corrections::List>()
+            .with::<corrections::History>()
+            .with::<corrections::Export>()
+            .with::<corrections::Import>()
             .with::<nodes::List>()
             .with::<nodes::Show>()
             .with::<nodes::Stats>()

@@ -157,7 +157,8 @@ pub async fn file(
     state.admit(headers, Access::Read, "reading")?;
     let (job, task) = found(state, &place).await?;
     let volume = &task.volume;
-    let document = state.admin.library.document(&job, &task).await?;
+    let admin = &state.admin;
+    let document = admin.library.corrected(&admin.store, &job, &task).await?.document;
     let page = || place.page(&document, volume);
     let base = || base(state, headers, &job);
     let download = match offer.wanted {
@@ -196,7 +197,7 @@ pub async fn file(
     Ok(download.answer(offer.kind))
 }
 
-async fn found(state: &ApiState, place: &Place) -> Result<(Job, Task), Denied> {
+pub(super) async fn found(state: &ApiState, place: &Place) -> Result<(Job, Task), Denied> {
     let key: JobKey = place
         .job
         .parse()
@@ -248,12 +249,16 @@ impl Place {
                 .find(|(_, page)| page.image_name == name)
                 .ok_or_else(|| Refusal::NotFound(format!("{volume} has no page {name}")).into());
         }
-        let number = self
-            .page
+        let number = self.number();
+        Ok((number, page(document, volume, number)?))
+    }
+
+    /// Number of the page that the path names; 0, which no page has, where it names none.
+    pub fn number(&self) -> usize {
+        self.page
             .as_ref()
             .and_then(|number| number.parse().ok())
-            .unwrap_or(0);
-        Ok((number, page(document, volume, number)?))
+            .unwrap_or(0)
     }
 }
 

@@ -12,6 +12,7 @@
 mod answer;
 mod body;
 mod documents;
+mod edits;
 mod events;
 mod files;
 mod openapi;

@@ -5,6 +5,7 @@ use utoipa::PartialSchema;
 
 use super::answer::Problem;
 use super::documents;
+use super::edits;
 use super::files::{OFFERS, Offer};
 use super::view;
 use crate::admin::{Argument, Entry, Kind, Verb, table};
@@ -31,6 +32,7 @@ pub fn document() -> Value {
             json!({ "get": reading(offer) }),
         );
     }
+    paths.insert(format!("{ROOT}{}", edits::PATH), edits::description());
     for path in documents::paths() {
         let description = documents::description(&path);
         paths.insert(path, description);

@@ -16,6 +16,7 @@ use serde_json::{Map, Value, json};
 use super::answer::{Denied, json};
 use super::body::read_body;
 use super::documents;
+use super::edits;
 use super::events::{Pulse, events};
 use super::files::{OFFERS, Place, file};
 use super::openapi::document;
@@ -83,6 +84,13 @@ pub fn router(admin: Admin, tokens: Arc<Tokens>, secure: bool, node: &str) -> Ro
         };
         router.route(&path, get(handler))
     });
+    let editing = state.clone();
+    let router = router.route(
+        &format!("{ROOT}{}", edits::PATH),
+        post(move |parameters: Named, request: Request<Body>| async move {
+            edits::edit(&editing, place(named(parameters)?), request).await
+        }),
+    );
     let router = table().entries().iter().fold(router, |router, entry| {
         let state = state.clone();
         let handler = move |parameters: Named, request: Request<Body>| async move {

@@ -182,6 +182,7 @@ mod tests {
             encoding: "unicode".to_owned(),
             confidence: None,
             segments: Vec::new(),
+            corrected: None,
         };
         let page = PageDocument {
             image_name: "p1".to_owned(),

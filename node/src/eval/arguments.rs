@@ -3,6 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use parkhang_core::domain::JobKey;
+
+use crate::config::ConfigArgs;
 
 #[derive(Debug, Args)]
 pub struct EvalArgs {
@@ -13,6 +16,12 @@ pub struct EvalArgs {
     /// Results to evaluate: an output folder of `node ocr`. Without it the images are read now, into a temporary folder.
     #[arg(long, value_name = "OUT")]
     pub results: Option<PathBuf>,
+    /// Evaluate what a job of the cluster has written so far, with the corrections of people.
+    #[arg(long, value_name = "NAME", conflicts_with = "results")]
+    pub job: Option<JobKey>,
+    /// Leave out the corrections of people.
+    #[arg(long, requires = "job")]
+    pub original: bool,
     /// Model bundle, or folder of one of BDRC's models, to use instead of a shipped one; may be given twice.
     #[arg(long, value_name = "DIR")]
     pub model: Vec<PathBuf>,
@@ -31,4 +40,6 @@ pub struct EvalArgs {
     /// List each page as well as the collections.
     #[arg(long)]
     pub pages: bool,
+    #[command(flatten)]
+    pub settings: ConfigArgs,
 }

@@ -6,7 +6,6 @@
 
 mod arguments;
 mod matching;
-mod page_xml;
 mod report;
 mod score;
 mod truth;
@@ -21,9 +20,9 @@ use parkhang_core::domain::TextEncoding;
 use parkhang_models::recognition::perplexity::TextScore;
 use parkhang_store::pages::{FoundVolume, discover_volumes};
 
-use crate::config::job_defaults;
+use crate::config::{Loaded, job_defaults};
+use crate::export::Results;
 use crate::export::document::{LineDocument, PageDocument, VolumeDocument};
-use crate::export::{Results, load_volume};
 use crate::networks::ModelChoice;
 use crate::ocr::{Input, Session, SessionOptions};
 pub use arguments::EvalArgs;
@@ -38,9 +37,19 @@ pub async fn run(arguments: EvalArgs) -> Result<ExitCode> {
         // The pages are sorted by name, so a limit means the same pages in every run.
         truth.truncate(limit);
     }
-    let report = match &arguments.results {
-        Some(out) => score_folder(out, &truth).await?,
-        None => {
+    let report = match (&arguments.results, &arguments.job) {
+        (Some(out), _) => score_results(&Results::of_folder(out).await?, &truth).await?,
+        (None, Some(job)) => {
+            let loaded = Loaded::read(&arguments.settings)?.validated()?;
+            let results = Results::of_job(&loaded, job, false).await?;
+            let results = if arguments.original {
+                results.original()
+            } else {
+                results
+            };
+            score_results(&results, &truth).await?
+        }
+        (None, None) => {
             // The artifacts of an evaluation are of no further use, and go with this folder.
             let staging = tempfile::tempdir().context("cannot make a temporary folder")?;
             let volume = stage_pages(&arguments.folder, &truth, &staging.path().join("eval-pages"))?;
@@ -51,7 +60,7 @@ pub async fn run(arguments: EvalArgs) -> Result<ExitCode> {
                 .await?;
             // Pages that were not read yet would count as empty and make the score worthless.
             anyhow::ensure!(!summary.interrupted, "interrupted");
-            let mut report = score_folder(&out, &truth).await?;
+            let mut report = score_results(&Results::of_folder(&out).await?, &truth).await?;
             report.cpu_s = Some(summary.cpu_s);
             report.wall_s = Some(summary.wall_s);
             report.failed_pages = summary
@@ -109,11 +118,10 @@ fn stage_pages(folder: &Path, truth: &[TruePage], staged: &Path) -> Result<Vec<F
     )?)
 }
 
-async fn score_folder(out: &Path, truth: &[TruePage]) -> Result<Report> {
-    let results = Results::of_folder(out).await?;
+async fn score_results(results: &Results, truth: &[TruePage]) -> Result<Report> {
     let mut volumes = Vec::new();
     for volume in results.volumes(&[])? {
-        volumes.extend(load_volume(results.store(), &volume).await?);
+        volumes.extend(results.document(&volume).await?);
     }
     // Results without any text are more likely the wrong folder than a run that read nothing.
     results.require_text(volumes.len())?;

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use parkhang_models::page::geometry::Point;
 use serde::Deserialize;
 
-use super::page_xml;
+use crate::transcription::{Transcription, beside};
 
 /// Scan with its ground truth.
 #[derive(Debug, Clone)]
@@ -137,11 +137,27 @@ fn from_files(folder: &Path) -> Result<Vec<TruePage>> {
     Ok(pages.into_values().collect())
 }
 
+/// Returns the text with a line for each line of writing; `None` if the document has outlines only. One with some texts may have empty lines among
+/// them.
+fn text_of(transcription: &Transcription) -> Option<String> {
+    let texts = transcription
+        .lines
+        .iter()
+        .map(|line| line.text.as_deref().unwrap_or_default());
+    transcription
+        .has_text()
+        .then(|| texts.collect::<Vec<_>>().join("\n"))
+}
+
 /// Combines a scan with `text`, or else that of the PAGE XML beside it, and with its boxes, or else the outlines of the PAGE XML.
 fn true_page(image: &Path, collection: &str, text: Option<String>) -> Result<TruePage> {
     let boxes = read_boxes(&image.with_extension("boxes.json"))?;
-    let (text_of_lines, outlines) = match page_xml::beside(image)? {
-        Some(lines) => (lines.text, Some(lines.outlines)),
+    let (text_of_lines, outlines) = match beside(image)? {
+        Some(transcription) => {
+            let text = text_of(&transcription);
+            let outlines = transcription.lines.into_iter().map(|line| line.polygon);
+            (text, Some(outlines.collect()))
+        }
         None => (None, None),
     };
     let name = image.file_name().unwrap_or_default();

@@ -1,7 +1,9 @@
 //! Document of a volume: pages with lines of text, in pixels of the original scans. It is the only input of every exporter.
 
+use chrono::{DateTime, Utc};
 use parkhang_models::page::geometry::{Point, Rect, bounding_rect};
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::language::Language;
 
@@ -47,6 +49,16 @@ pub struct LineDocument {
     /// Confidence from 0 to 1; `None` where whoever read the line has none.
     pub confidence: Option<f32>,
     pub segments: Vec<SegmentDocument>,
+    /// Author and time of its text, if a person has written it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub corrected: Option<Corrected>,
+}
+
+/// Who has made a line what it is, and when.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Corrected {
+    pub who: String,
+    pub at: DateTime<Utc>,
 }
 
 /// Syllable with its place on the scan.

@@ -269,6 +269,7 @@ mod tests {
             encoding: "unicode".into(),
             confidence: Some(0.5),
             segments: Vec::new(),
+            corrected: None,
         };
         let page = PageDocument {
             image_name: "a".into(),

@@ -88,6 +88,7 @@ mod tests {
             encoding: encoding.into(),
             confidence: Some(1.0),
             segments: Vec::new(),
+            corrected: None,
         }])
     }
 

@@ -182,5 +182,6 @@ fn line_document(text: &OcrResultRow, place: &Place, to_scan: &PageGeometry) -> 
         },
         confidence: text.confidence,
         segments: text.segments.iter().map(segment).collect(),
+        corrected: None,
     }
 }

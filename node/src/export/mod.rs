@@ -12,11 +12,13 @@ mod arguments;
 mod bboxes;
 mod blocks;
 mod chunks;
+mod corrections;
 pub mod document;
 mod hocr;
 mod html;
 mod iiif;
 mod language;
+mod line_pictures;
 mod lines;
 mod load;
 mod pagexml;
@@ -40,9 +42,11 @@ use crate::words::pluralize;
 pub use alto::alto;
 pub use arguments::{ExportArgs, Format, FormatArgs};
 use blocks::{DocumentForm, NotMade, VolumeBlocks};
+pub use corrections::{CorrectedVolume, PageState, Unplaced, line_id};
 use document::{PageDocument, VolumeDocument};
 pub use hocr::hocr;
 pub use iiif::{BaseUrl, annotations_below, manifest_below};
+pub use line_pictures::LinePictures;
 pub use lines::json_lines;
 pub use load::load_volume;
 pub use pagexml::page_xml;
@@ -56,7 +60,12 @@ pub async fn run(arguments: ExportArgs) -> Result<ExitCode> {
     let results = match (&arguments.job, &arguments.out) {
         (Some(job), _) => {
             let loaded = Loaded::read(&arguments.config)?.validated()?;
-            Results::of_job(&loaded, job, arguments.shards).await?
+            let results = Results::of_job(&loaded, job, arguments.shards).await?;
+            if arguments.original {
+                results.original()
+            } else {
+                results
+            }
         }
         (None, Some(out)) => Results::of_folder(out).await?,
         (None, None) => bail!("name an output folder of `node ocr`, or a job with --job"),
@@ -115,7 +124,8 @@ pub async fn export_all(
 ) -> Result<Exported> {
     let mut exported = Exported::default();
     for volume in &results.volumes(only)? {
-        let Some(document) = load_volume(results.store(), volume)
+        let Some(document) = results
+            .document(volume)
             .await
             .with_context(|| volume.volume.to_string())?
         else {

@@ -13,8 +13,11 @@ use parkhang_store::pages::{FolderSource, FoundVolume, PageSource, VolumeKind, s
 use parkhang_store::storage::{ArtifactStore, LocalStore};
 use tracing::warn;
 
+use super::corrections::CorrectedVolume;
+use super::document::VolumeDocument;
+use super::load::load_volume;
 use crate::config::{Loaded, Pages};
-use crate::database::database_for_command;
+use crate::database::{Database, database_for_command};
 use crate::output::read_note;
 use crate::storage::{artifacts, bucket, page_source};
 
@@ -26,6 +29,8 @@ pub struct Results {
     store: Arc<dyn ArtifactStore>,
     volumes: BTreeMap<VolumeId, Place>,
     scans: Option<Arc<dyn PageSource>>,
+    /// Where corrections are kept, if they are wanted and there can be any.
+    corrections: Option<Database>,
 }
 
 /// Place of a volume's artifacts, and of its scans if they have one of their own.
@@ -85,6 +90,7 @@ impl Results {
             store,
             volumes,
             scans,
+            corrections: None,
         })
     }
 
@@ -96,6 +102,7 @@ impl Results {
     /// If there is no such job, or the database or the store cannot be reached.
     pub async fn of_job(loaded: &Loaded, job: &JobKey, in_shards: bool) -> Result<Self> {
         let store = artifacts(loaded).await?;
+        let mut database = None;
         let (layout, volumes) = if in_shards {
             let manifest = JobManifest::read(&*store, job).await?;
             let mut volumes = Vec::new();
@@ -105,13 +112,13 @@ impl Results {
             }
             (ArtifactLayout::new(manifest.params.layout, job), volumes)
         } else {
-            let database = database_for_command(loaded, false).await?;
-            let known = database
+            let opened = database.insert(database_for_command(loaded, false).await?);
+            let known = opened
                 .store
                 .job(job)
                 .await?
-                .with_context(|| format!("there is no job {job} in {}", database.place))?;
-            let tasks = database.store.tasks(known.id).await?;
+                .with_context(|| format!("there is no job {job} in {}", opened.place))?;
+            let tasks = opened.store.tasks(known.id).await?;
             let volumes = tasks
                 .into_iter()
                 .map(|task| (task.volume, task.document))
@@ -131,7 +138,32 @@ impl Results {
             store,
             volumes: volumes.into_iter().map(place).collect(),
             scans: scans(&loaded.config.pages).await,
+            corrections: database,
         })
+    }
+
+    /// The same results as they were read, without the corrections of people.
+    #[must_use]
+    pub fn original(mut self) -> Self {
+        self.corrections = None;
+        self
+    }
+
+    /// Loads a volume's document, with the corrections of people; `None` if it has no results yet.
+    ///
+    /// # Errors
+    ///
+    /// If a table is missing or damaged, or the store or the database cannot be reached.
+    pub async fn document(&self, volume: &StoredVolume) -> Result<Option<VolumeDocument>> {
+        let Some(document) = load_volume(self.store(), volume).await? else {
+            return Ok(None);
+        };
+        let Some(database) = &self.corrections else {
+            return Ok(Some(document));
+        };
+        let corrections = database.store.corrections(&volume.volume).await?;
+        let corrected = CorrectedVolume::new(Arc::new(document), corrections);
+        Ok(Some(Arc::unwrap_or_clone(corrected.document)))
     }
 
     pub fn store(&self) -> &dyn ArtifactStore {

@@ -22,6 +22,7 @@ pub fn page() -> PageDocument {
                 encoding: "unicode".into(),
                 confidence: Some(0.975),
                 segments: vec![segment(" བཀྲ་", 10, 0.99), segment("ཤིས། །", 40, 0.96)],
+                corrected: None,
             },
             LineDocument {
                 guid: "b".into(),
@@ -30,6 +31,7 @@ pub fn page() -> PageDocument {
                 encoding: "unicode".into(),
                 confidence: Some(1.5),
                 segments: vec![segment("བདེ", 0, 0.5)],
+                corrected: None,
             },
         ],
         regions: Vec::new(),

@@ -143,6 +143,7 @@ fn line_document(page: &PageTextRow, words: &[WordRow], scale: f32) -> LineDocum
         encoding: "unicode".to_owned(),
         confidence: Some(confidence),
         segments,
+        corrected: None,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Search in an output folder of `node ocr`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -52,6 +52,7 @@ pub async fn run(arguments: SearchFolderArgs) -> Result<ExitCode> {
                 layout: stored.layout,
                 // Whoever has run the stages one by one has an index of what was there before, or none.
                 is_indexed: false,
+                corrected: HashMap::new(),
             });
         }
     }

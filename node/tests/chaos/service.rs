@@ -27,15 +27,18 @@ pub(crate) struct Service {
     pub(crate) webhook_port: u16,
 }
 
+/// A port that is free now and stays so until a process of ours listens there: below those that the kernel gives to connections and to
+/// listeners that ask for any.
+fn free_port() -> u16 {
+    let first = 20_000 + (std::process::id() % 10_000) as u16;
+    let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    (first..32_768).find(is_free).expect("a port is free")
+}
+
 impl Service {
     /// Starts the service, which tells of the ends of these stages by itself.
     pub(crate) fn start(tells: &str, options: &[&str]) -> Self {
-        // Free now, and most likely still when a process of ours listens there.
-        let port = TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap()
-            .port();
+        let port = free_port();
         let python = std::env::var("PYTHON").unwrap_or_else(|_| "python3".to_owned());
         let mut command = Command::new(python);
         command

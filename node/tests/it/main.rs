@@ -15,6 +15,7 @@ mod cleaning;
 mod cluster_setup;
 mod combined;
 mod commands;
+mod corrections;
 mod databases;
 mod deploy;
 mod document_services;

@@ -12,6 +12,7 @@
 mod actor;
 mod adjustment;
 mod amount;
+mod correction;
 mod document;
 mod entity;
 mod error;
@@ -46,6 +47,7 @@ pub use actor::{
 };
 pub use adjustment::{ADJUSTABLE, Adjustment};
 pub use amount::{Amount, InvalidAmount};
+pub use correction::{Edit, InvalidEdit, PageLine, RecordedEdit};
 pub use document::DocumentKey;
 pub use entity::{
     EntityPipeline, EntityStage, EntityStatus, FailureKind, InvalidEntity, StageLimits, UnknownEntityStatus,

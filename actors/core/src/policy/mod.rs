@@ -16,6 +16,7 @@ pub mod batch_size;
 pub mod breaker;
 pub mod budget;
 pub mod claim;
+pub mod correction;
 pub mod diagnosis;
 pub mod entity;
 pub mod forecast;

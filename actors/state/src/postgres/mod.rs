@@ -22,6 +22,7 @@ mod changes;
 mod claims;
 mod commands;
 mod commit;
+mod corrections;
 mod database;
 mod deletion;
 mod entity;

@@ -1,4 +1,4 @@
-//! Filling of polygons, as OpenCV's `drawContours` fills them.
+//! Polygons: their filling, as OpenCV's `drawContours` fills them, and the area that two of them share ([`Overlap`]).
 //!
 //! A filled polygon is what the scan lines cover between its edges ([`scanline`]) together with the edges drawn as lines
 //! ([`line`]): OpenCV does both, and the lines are what makes a contour come back as the mask it was found in, with the pixels
@@ -12,7 +12,10 @@ use image::GrayImage;
 use super::geometry::Point;
 
 mod line;
+mod overlap;
 mod scanline;
+
+pub use overlap::{Overlap, extent_at};
 
 /// Sets the interior of the polygon (even-odd rule) and its boundary to `value`, the parts inside the image at least.
 ///

@@ -16,6 +16,7 @@ use tracing::warn;
 use super::Library;
 use crate::admin::{Admin, Refusal};
 use crate::config::Loaded;
+use crate::export::document::PageDocument;
 use crate::search::QueryModels;
 
 /// Jobs whose indexes are brought up to date at the same time.
@@ -184,10 +185,28 @@ fn name_of(job: &Job) -> String {
     format!("{}@{}", job.key, job.created_at.timestamp_millis())
 }
 
-/// Version of what was read of a task's volume.
-fn version(task: &Task) -> String {
+/// Version of what was read of a task's volume, of which people have made so many edits.
+fn version(task: &Task, edits: u64) -> String {
     let done = task.done_at.map_or(0, |done| done.timestamp_millis());
-    format!("{}-{done}", task.generation)
+    match edits {
+        0 => format!("{}-{done}", task.generation),
+        edits => format!("{}-{done}-{edits}", task.generation),
+    }
+}
+
+/// Returns the lines of the pages of a volume that people have edited, by the names of their images.
+async fn corrected_lines(
+    admin: &Admin,
+    job: &Job,
+    task: &Task,
+) -> anyhow::Result<HashMap<String, Vec<String>>> {
+    let volume = admin.library.corrected(&admin.store, job, task).await?;
+    let pages = volume.document.pages.iter();
+    let edited = pages.filter(|page| volume.pages.contains_key(&page.image_name));
+    let texts = |page: &PageDocument| page.lines.iter().map(|line| line.text.clone()).collect();
+    Ok(edited
+        .map(|page| (page.image_name.clone(), texts(page)))
+        .collect())
 }
 
 /// Ends an update however it ends.
@@ -230,14 +249,28 @@ impl JobIndex {
         let read = tasks
             .iter()
             .filter(|task| task.position == Position::Done && task.status == TaskStatus::Done);
-        let wanted: Vec<WantedVolume> = read
-            .map(|task| WantedVolume {
+        let edited = admin.store.edited_volumes().await?;
+        let snapshot = self.view.borrow().snapshot.clone();
+        let present = snapshot
+            .map(|snapshot| snapshot.volumes().clone())
+            .unwrap_or_default();
+        let mut wanted: Vec<WantedVolume> = Vec::new();
+        for task in read {
+            let edits = edited.get(&task.volume).copied().unwrap_or_default();
+            let version = version(task, edits);
+            let is_new = present.get(&task.volume.to_string()) != Some(&version);
+            let corrected = match edits > 0 && is_new {
+                true => corrected_lines(admin, job, task).await?,
+                false => HashMap::new(),
+            };
+            wanted.push(WantedVolume {
                 volume: task.volume.clone(),
-                version: version(task),
+                version,
                 layout: Library::layout(job, &task.volume),
                 is_indexed,
-            })
-            .collect();
+                corrected,
+            });
+        }
         let versions = wanted
             .iter()
             .map(|wanted| (wanted.volume.to_string(), wanted.version.clone()));

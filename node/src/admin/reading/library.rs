@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use parkhang_core::domain::{Generation, Job, Position, Task, TaskStatus, VolumeId};
+use parkhang_state::PostgresStore;
 use parkhang_store::artifact::{ArtifactLayout, VolumeLayout};
 use parkhang_store::pages::{PageSource, source_of};
 use parkhang_store::storage::{ArtifactStore, ObjectMeta};
@@ -13,7 +14,7 @@ use tracing::warn;
 use crate::admin::Refusal;
 use crate::config::Loaded;
 use crate::export::document::VolumeDocument;
-use crate::export::{StoredVolume, load_volume};
+use crate::export::{CorrectedVolume, StoredVolume, load_volume};
 use crate::storage::{artifacts, page_source};
 
 /// Number of volumes kept in memory: a reader who turns pages asks for the same one again and again.
@@ -87,7 +88,7 @@ impl Library {
         }
     }
 
-    /// Returns the text of the volume of a task.
+    /// Returns the text of the volume of a task as it was read.
     ///
     /// # Errors
     ///
@@ -133,6 +134,22 @@ impl Library {
             document: document.clone(),
         });
         Ok(document)
+    }
+
+    /// Returns the text of the volume of a task with the corrections of people.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::NotFound`] if the volume has not been read yet.
+    pub async fn corrected(
+        &self,
+        state: &PostgresStore,
+        job: &Job,
+        task: &Task,
+    ) -> Result<CorrectedVolume, Refusal> {
+        let document = self.document(job, task).await?;
+        let corrections = state.corrections(&task.volume).await?;
+        Ok(CorrectedVolume::new(document, corrections))
     }
 
     fn find(&self, key: &str, version: &Version) -> Option<Arc<VolumeDocument>> {

@@ -1,7 +1,5 @@
 //! `pages list` and `pages show`: the text of single pages.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 use clap::Args;
 use parkhang_core::domain::{JobKey, VolumeId};
@@ -11,7 +9,8 @@ use utoipa::ToSchema;
 use crate::admin::command::{Access, Answer, Command, Verb};
 use crate::admin::tasks::find;
 use crate::admin::{Admin, Refusal};
-use crate::export::document::{LineDocument, PageDocument, SegmentDocument, VolumeDocument};
+use crate::export::document::{Corrected, LineDocument, PageDocument, SegmentDocument, VolumeDocument};
+use crate::export::{CorrectedVolume, PageState, Unplaced, line_id};
 
 /// List the pages of a volume, by the names of their images.
 #[derive(Debug, Args)]
@@ -40,8 +39,8 @@ impl Command for List {
     type Answer = Pages;
 
     async fn run(self, admin: &Admin) -> Result<Pages, Refusal> {
-        let document = document(admin, &self.job, &self.volume).await?;
-        let names = document.pages.iter().map(|page| page.image_name.clone());
+        let volume = corrected(admin, &self.job, &self.volume).await?;
+        let names = volume.document.pages.iter().map(|page| page.image_name.clone());
         Ok(Pages {
             pages: names.collect(),
         })
@@ -66,6 +65,9 @@ pub struct Show {
     /// Number of the page, from 1.
     #[arg(value_name = "PAGE")]
     page: usize,
+    /// Show the page as it was read, without the corrections of people.
+    #[arg(long)]
+    original: bool,
 }
 
 /// Page with its lines, in pixels of the scan.
@@ -80,10 +82,16 @@ pub struct Page {
     lines: Vec<Line>,
     /// Reason for which the page could not be read.
     error: Option<String>,
+    /// Number of edits that people have made of the page.
+    revision: u32,
+    /// Corrections of lines that are not found on the page any more.
+    unplaced: Vec<Unplaced>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Line {
+    /// Identity of the line on its page.
+    id: String,
     text: String,
     /// Confidence of the recognition, from 0 to 1; null where whoever read the line has none.
     confidence: Option<f32>,
@@ -92,6 +100,8 @@ pub struct Line {
     polygon: Vec<[i32; 2]>,
     /// Words or syllables with their places.
     words: Vec<Word>,
+    /// Author and time of a line that a person has made what it is.
+    corrected: Option<Corrected>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -113,18 +123,25 @@ impl Command for Show {
     type Answer = Page;
 
     async fn run(self, admin: &Admin) -> Result<Page, Refusal> {
-        let document = document(admin, &self.job, &self.volume).await?;
-        Ok(Page::from(page(&document, &self.volume, self.page)?))
+        let (job, task) = find(admin, &self.job, &self.volume).await?;
+        if self.original {
+            let document = admin.library.document(&job, &task).await?;
+            let page = page(&document, &self.volume, self.page)?;
+            return Ok(Page::new(page, &PageState::default()));
+        }
+        let volume = admin.library.corrected(&admin.store, &job, &task).await?;
+        Page::of(&volume, &self.volume, self.page)
     }
 }
 
-pub(super) async fn document(
+/// Returns a volume of a job with the corrections of people.
+pub(super) async fn corrected(
     admin: &Admin,
     job: &JobKey,
     volume: &VolumeId,
-) -> Result<Arc<VolumeDocument>, Refusal> {
+) -> Result<CorrectedVolume, Refusal> {
     let (job, task) = find(admin, job, volume).await?;
-    admin.library.document(&job, &task).await
+    admin.library.corrected(&admin.store, &job, &task).await
 }
 
 /// Returns the page of a number, counted from 1.
@@ -142,9 +159,25 @@ pub fn page<'d>(
         })
 }
 
-impl From<&PageDocument> for Page {
-    fn from(page: &PageDocument) -> Self {
+impl Page {
+    /// Returns the page of a number, counted from 1, with the corrections of people.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::NotFound`] if the volume has no such page.
+    pub fn of(volume: &CorrectedVolume, name: &VolumeId, number: usize) -> Result<Self, Refusal> {
+        let page = page(&volume.document, name, number)?;
+        let unedited = PageState::default();
+        Ok(Self::new(
+            page,
+            volume.pages.get(&page.image_name).unwrap_or(&unedited),
+        ))
+    }
+
+    fn new(page: &PageDocument, state: &PageState) -> Self {
         Self {
+            revision: state.revision,
+            unplaced: state.unplaced.clone(),
             image_name: page.image_name.clone(),
             width: page.width,
             height: page.height,
@@ -158,6 +191,8 @@ impl From<&PageDocument> for Page {
 impl From<&LineDocument> for Line {
     fn from(line: &LineDocument) -> Self {
         Self {
+            id: line_id(line),
+            corrected: line.corrected.clone(),
             text: line.text.clone(),
             confidence: line.confidence,
             polygon: line.polygon.iter().map(|corner| [corner.x, corner.y]).collect(),

@@ -56,7 +56,7 @@ fn an_orchestrator_must_find_its_tokens_and_others_need_not() {
     assert!(none.starts_with("--set: api.tokens_file: cannot read "), "{none}");
     let chief = message(&bad);
     assert!(
-        chief.contains("line 2: chief is no role; there are read, operate and admin"),
+        chief.contains("line 2: chief is no role; there are read, edit, operate and admin"),
         "{chief}"
     );
     fit(&[&flag(&missing)]).unwrap_err();

@@ -36,6 +36,7 @@ impl PostgresStore {
                  (select max(done_at) from stage_runs where status = 'done'),
                  (select count(*) from tasks where status = 'running'),
                  (select max(id) from audit),
+                 (select max(at) from corrections),
                  (select md5(string_agg(concat_ws(' ', id, status, config), ',' order by id)) from jobs where finished_at is null),
                  (select max(finished_at) from jobs),
                  (select max(looked_at) from queue_looks),

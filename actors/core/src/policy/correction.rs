@@ -1,0 +1,251 @@
+//! Corrections of a page: what the edits of people have made of its lines.
+//!
+//! Edits are kept as they were made, and folded into corrections when a page is read. A correction is a group of lines that were read and those
+//! that stand in their place now. Edits of different lines make corrections that know nothing of each other, so a later reading of
+//! the page may keep one and have no place for the other.
+
+use chrono::{DateTime, Utc};
+
+use crate::domain::{Edit, PageLine, RecordedEdit};
+
+/// Corrections of a page, in the order in which they were begun.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PageCorrections {
+    pub corrections: Vec<Correction>,
+    /// Number of edits of the page.
+    pub revision: u32,
+}
+
+/// Lines that stand in the place of lines that were read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Correction {
+    /// Lines as they were read.
+    pub originals: Vec<PageLine>,
+    /// Name of the person who edited it last.
+    pub who: String,
+    /// Time of the last edit.
+    pub at: DateTime<Utc>,
+    slots: Vec<Slot>,
+}
+
+/// Line of a correction, with who has made it what it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CorrectedLine {
+    pub line: PageLine,
+    pub who: String,
+    pub at: DateTime<Utc>,
+}
+
+/// Place in a correction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Slot {
+    Line(CorrectedLine),
+    /// Where a line of this id was, which comes back there when its deletion is undone.
+    Gone(String),
+}
+
+/// Reason for which an edit cannot be accepted: it changes a line that is not any more as its author saw it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{who} has changed line {line} since, at {}", .at.format("%F %T UTC"))]
+pub struct Conflict {
+    /// Id of the line.
+    pub line: String,
+    pub who: String,
+    pub at: DateTime<Utc>,
+}
+
+impl Correction {
+    /// Lines that stand in the place of the originals, in reading order.
+    pub fn lines(&self) -> impl Iterator<Item = &CorrectedLine> {
+        self.slots.iter().filter_map(Slot::line)
+    }
+
+    /// Returns the original that a line is, if nobody has changed more of it than its place in the order.
+    pub fn original_of(&self, line: &PageLine) -> Option<usize> {
+        self.originals.iter().position(|original| original == line)
+    }
+
+    fn has(&self, id: &str) -> bool {
+        self.lines().any(|corrected| corrected.line.id == id)
+    }
+
+    /// Returns whether a line is no more that was read, or that a person had written.
+    fn has_lost(&self, id: &str) -> bool {
+        self.slots
+            .iter()
+            .any(|slot| matches!(slot, Slot::Gone(gone) if gone == id))
+    }
+
+    fn is_nothing(&self) -> bool {
+        self.lines().map(|corrected| &corrected.line).eq(&self.originals)
+    }
+}
+
+impl Slot {
+    fn line(&self) -> Option<&CorrectedLine> {
+        match self {
+            Self::Line(line) => Some(line),
+            Self::Gone(_) => None,
+        }
+    }
+
+    fn id(&self) -> &str {
+        match self {
+            Self::Line(corrected) => &corrected.line.id,
+            Self::Gone(id) => id,
+        }
+    }
+}
+
+impl PageCorrections {
+    /// Folds the edits of a page, the oldest first.
+    pub fn of<'e>(edits: impl IntoIterator<Item = &'e RecordedEdit>) -> Self {
+        let mut corrections = Self::default();
+        for edit in edits {
+            corrections.add(edit);
+        }
+        corrections
+    }
+
+    /// Returns why an edit cannot be made now, if it cannot.
+    pub fn conflict(&self, edit: &Edit) -> Option<Conflict> {
+        for seen in &edit.replaces {
+            let found = self.find(&seen.id);
+            if let Some((correction, corrected)) = found
+                // What was read may differ from what was read when its neighbour was corrected.
+                && correction.original_of(&corrected.line).is_none()
+                && corrected.line != *seen
+            {
+                return Some(Conflict::new(&seen.id, &corrected.who, corrected.at));
+            }
+            let gone = self
+                .corrections
+                .iter()
+                .find(|correction| correction.has_lost(&seen.id));
+            if let Some(correction) = gone.filter(|_| found.is_none()) {
+                return Some(Conflict::new(&seen.id, &correction.who, correction.at));
+            }
+        }
+        let is_replaced = |id: &str| edit.replaces.iter().any(|seen| seen.id == id);
+        let taken = edit.lines.iter().filter(|line| !is_replaced(&line.id));
+        taken
+            .filter_map(|line| self.find(&line.id))
+            .map(|(_, corrected)| Conflict::new(&corrected.line.id, &corrected.who, corrected.at))
+            .next()
+    }
+
+    fn find(&self, id: &str) -> Option<(&Correction, &CorrectedLine)> {
+        self.corrections.iter().find_map(|correction| {
+            let line = correction.lines().find(|corrected| corrected.line.id == id);
+            line.map(|line| (correction, line))
+        })
+    }
+
+    fn add(&mut self, recorded: &RecordedEdit) {
+        let Edit { replaces, lines, .. } = &recorded.edit;
+        self.revision = self.revision.max(recorded.revision);
+        let authored = |line: &PageLine| CorrectedLine {
+            line: line.clone(),
+            who: recorded.who.clone(),
+            at: recorded.at,
+        };
+        let mut place = None;
+        let (mut originals, mut slots) = (Vec::new(), Vec::<Slot>::new());
+        // In the order of the page, which the edit knows and the order of the corrections does not tell.
+        for seen in replaces {
+            if slots
+                .iter()
+                .any(|slot| slot.line().is_some() && slot.id() == seen.id)
+            {
+                continue;
+            }
+            match self.take(|correction| correction.has(&seen.id)) {
+                Some((at, correction)) => {
+                    place = place.or(Some(at));
+                    originals.extend(correction.originals);
+                    slots.extend(correction.slots);
+                }
+                None => {
+                    originals.push(seen.clone());
+                    slots.push(Slot::Line(authored(seen)));
+                }
+            }
+        }
+        // A line that comes back, as when a deletion is undone, comes back to where it was.
+        for line in lines {
+            if let Some((at, correction)) = self.take(|correction| correction.has_lost(&line.id)) {
+                place = place.or(Some(at));
+                originals.extend(correction.originals);
+                slots.extend(correction.slots);
+            }
+        }
+        let seen_of = |id: &str| replaces.iter().find(|seen| seen.id == id);
+        for original in &mut originals {
+            let is_kept = slots
+                .iter()
+                .filter_map(Slot::line)
+                .any(|corrected| corrected.line == *original);
+            // What was read may have changed since its neighbour was corrected.
+            if let Some(seen) = seen_of(&original.id).filter(|_| is_kept) {
+                *original = seen.clone();
+            }
+        }
+        // A line that was moved is still its author's.
+        let made = |line: &PageLine| {
+            let mut known = slots.iter().filter_map(Slot::line);
+            let same = known.find(|corrected| corrected.line == *line);
+            Slot::Line(same.cloned().unwrap_or_else(|| authored(line)))
+        };
+        let made: Vec<Slot> = lines.iter().map(made).collect();
+        let is_made = |id: &str| lines.iter().any(|line| line.id == id);
+        let is_replaced = |slot: &Slot| slot.line().is_some() && seen_of(slot.id()).is_some();
+        let comes_back = |slot: &Slot| slot.line().is_none() && is_made(slot.id());
+        let first = slots.iter().position(is_replaced);
+        let first = first
+            .or_else(|| slots.iter().position(comes_back))
+            .unwrap_or(slots.len());
+        let behind = slots.split_off(first);
+        slots.retain(|slot| !comes_back(slot));
+        slots.extend(made);
+        for slot in behind {
+            if comes_back(&slot) {
+                continue;
+            }
+            if !is_replaced(&slot) {
+                slots.push(slot);
+            } else if !is_made(slot.id()) {
+                slots.push(Slot::Gone(slot.id().to_owned()));
+            }
+        }
+        let correction = Correction {
+            originals,
+            slots,
+            who: recorded.who.clone(),
+            at: recorded.at,
+        };
+        if !correction.is_nothing() {
+            let place = place.unwrap_or(self.corrections.len());
+            self.corrections
+                .insert(place.min(self.corrections.len()), correction);
+        }
+    }
+
+    /// Takes out a correction, with its place.
+    fn take(&mut self, is_wanted: impl Fn(&Correction) -> bool) -> Option<(usize, Correction)> {
+        let at = self.corrections.iter().position(is_wanted)?;
+        Some((at, self.corrections.remove(at)))
+    }
+}
+
+impl Conflict {
+    fn new(line: &str, who: &str, at: DateTime<Utc>) -> Self {
+        Self {
+            line: line.to_owned(),
+            who: who.to_owned(),
+            at,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

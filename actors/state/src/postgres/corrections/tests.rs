@@ -1,0 +1,124 @@
+use futures::future::join_all;
+use uuid::Uuid;
+
+use crate::postgres::PostgresStore;
+use crate::postgres::tests::store;
+use crate::{EditOutcome, EditQuery, NewEdit};
+use parkhang_core::domain::{Edit, PageLine, RecordedEdit, VolumeId};
+
+fn line(id: &str, text: &str) -> PageLine {
+    PageLine {
+        id: id.to_owned(),
+        polygon: vec![[0, 0], [9, 0], [9, 9]],
+        text: text.to_owned(),
+    }
+}
+
+fn edit(image: &str, who: &str, from: &str, to: &str) -> NewEdit {
+    NewEdit {
+        volume: volume(),
+        image: image.to_owned(),
+        job: "press".parse().unwrap(),
+        who: who.to_owned(),
+        edit: Edit {
+            id: Uuid::new_v4(),
+            replaces: vec![line("a", from)],
+            lines: vec![line("a", to)],
+        },
+    }
+}
+
+fn volume() -> VolumeId {
+    "W1-I1".parse().unwrap()
+}
+
+async fn texts(store: &PostgresStore, image: &str) -> Vec<String> {
+    let pages = store.corrections(&volume()).await.unwrap();
+    let corrections = pages.get(image).into_iter().flat_map(|page| &page.corrections);
+    corrections
+        .flat_map(|correction| correction.lines())
+        .map(|corrected| corrected.line.text.clone())
+        .collect()
+}
+
+#[tokio::test]
+async fn edits_are_kept_once_and_in_their_order() {
+    let store = store().await;
+    let mark = store.change_mark().await.unwrap();
+    let first = edit("p1", "eva", "ཀ", "ཁ");
+    for _ in 0..2 {
+        assert_eq!(store.record_edit(&first).await.unwrap(), EditOutcome::Recorded);
+    }
+    assert_ne!(
+        store.change_mark().await.unwrap(),
+        mark,
+        "nobody is told of the edit"
+    );
+    let stale = store.record_edit(&edit("p1", "otto", "ཀ", "ག")).await.unwrap();
+    let EditOutcome::Conflict(conflict) = stale else {
+        panic!("{stale:?}");
+    };
+    assert_eq!((conflict.line.as_str(), conflict.who.as_str()), ("a", "eva"));
+    let second = edit("p1", "otto", "ཁ", "ག");
+    assert_eq!(store.record_edit(&second).await.unwrap(), EditOutcome::Recorded);
+    assert_eq!(texts(&store, "p1").await, ["ག"]);
+    assert_eq!(store.edits_of(&volume()).await.unwrap(), 2);
+    assert_eq!(store.edited_volumes().await.unwrap(), [(volume(), 2)].into());
+    // Where the same line is of another page, it is another line; the same id cannot be of two edits.
+    let elsewhere = NewEdit {
+        image: "p2".to_owned(),
+        ..first.clone()
+    };
+    assert_eq!(store.record_edit(&elsewhere).await.unwrap(), EditOutcome::Taken);
+    assert_eq!(texts(&store, "p2").await, [""; 0]);
+
+    let all = EditQuery {
+        limit: 9,
+        ..EditQuery::default()
+    };
+    let edits: Vec<RecordedEdit> = store.edits(&all).await.unwrap();
+    let listed: Vec<_> = edits
+        .iter()
+        .map(|edit| (edit.revision, edit.who.as_str()))
+        .collect();
+    assert_eq!(listed, [(2, "otto"), (1, "eva")]);
+    assert_eq!(edits[1].edit, first.edit);
+    let of_eva = EditQuery {
+        who: Some("eva".to_owned()),
+        volume: Some(volume()),
+        before: Some(edits[0].at),
+        ..all
+    };
+    assert_eq!(store.edits(&of_eva).await.unwrap(), edits[1..]);
+}
+
+#[tokio::test]
+async fn of_edits_of_one_line_at_the_same_time_one_is_kept() {
+    let store = store().await;
+    let edits: Vec<NewEdit> = (0..8)
+        .map(|number| edit("p1", "eva", "ཀ", &number.to_string()))
+        .collect();
+    let outcomes = join_all(edits.iter().map(|edit| store.record_edit(edit))).await;
+    let kept = outcomes
+        .iter()
+        .filter(|outcome| matches!(outcome, Ok(EditOutcome::Recorded)))
+        .count();
+    assert_eq!(kept, 1, "{outcomes:?}");
+    // Edits of other lines do not stand in each other's way.
+    let others: Vec<NewEdit> = (0..8)
+        .map(|number| {
+            let mut other = edit("p1", "otto", "ཀ", "ཁ");
+            other.edit.replaces[0].id = format!("line-{number}");
+            other.edit.lines[0].id = format!("line-{number}");
+            other
+        })
+        .collect();
+    let outcomes = join_all(others.iter().map(|edit| store.record_edit(edit))).await;
+    assert!(
+        outcomes
+            .iter()
+            .all(|outcome| matches!(outcome, Ok(EditOutcome::Recorded)))
+    );
+    let pages = store.corrections(&volume()).await.unwrap();
+    assert_eq!((pages["p1"].revision, pages["p1"].corrections.len()), (9, 9));
+}
