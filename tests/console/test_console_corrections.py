@@ -9,7 +9,9 @@ import pytest
 from playwright.sync_api import expect
 
 from cluster import SAMPLE, Cluster
-from story import Visitor
+from story import PATIENCE, Visitor
+
+expect.set_options(timeout=PATIENCE)
 
 JOB = "proofs"
 # A wide scan, a page of a book for what is done to lines as wholes, and pages for those who come alone.
