@@ -89,6 +89,10 @@ impl Slot {
         }
     }
 
+    fn is_line_of(&self, lines: &[PageLine]) -> bool {
+        self.line().is_some() && lines.iter().any(|line| line.id == self.id())
+    }
+
     fn id(&self) -> &str {
         match self {
             Self::Line(corrected) => &corrected.line.id,
@@ -197,26 +201,7 @@ impl PageCorrections {
             Slot::Line(same.cloned().unwrap_or_else(|| authored(line)))
         };
         let made: Vec<Slot> = lines.iter().map(made).collect();
-        let is_made = |id: &str| lines.iter().any(|line| line.id == id);
-        let is_replaced = |slot: &Slot| slot.line().is_some() && seen_of(slot.id()).is_some();
-        let comes_back = |slot: &Slot| slot.line().is_none() && is_made(slot.id());
-        let first = slots.iter().position(is_replaced);
-        let first = first
-            .or_else(|| slots.iter().position(comes_back))
-            .unwrap_or(slots.len());
-        let behind = slots.split_off(first);
-        slots.retain(|slot| !comes_back(slot));
-        slots.extend(made);
-        for slot in behind {
-            if comes_back(&slot) {
-                continue;
-            }
-            if !is_replaced(&slot) {
-                slots.push(slot);
-            } else if !is_made(slot.id()) {
-                slots.push(Slot::Gone(slot.id().to_owned()));
-            }
-        }
+        let slots = put(slots, replaces, made);
         let correction = Correction {
             originals,
             slots,
@@ -235,6 +220,46 @@ impl PageCorrections {
         let at = self.corrections.iter().position(is_wanted)?;
         Some((at, self.corrections.remove(at)))
     }
+}
+
+/// Puts lines in the place of those that they replace. One whose id was there already stands where that was, or was before it was deleted, and those
+/// behind it go with it, unless lines were moved past each other; the others stand where the first of what is replaced was.
+fn put(slots: Vec<Slot>, replaces: &[PageLine], made: Vec<Slot>) -> Vec<Slot> {
+    let is_free = |slot: &Slot| slot.line().is_none() || slot.is_line_of(replaces);
+    let place = |line: &Slot| {
+        slots
+            .iter()
+            .position(|slot| is_free(slot) && slot.id() == line.id())
+    };
+    let places: Vec<usize> = made.iter().filter_map(place).collect();
+    let is_moved = !places.is_sorted();
+    let first = slots.iter().position(|slot| slot.is_line_of(replaces));
+    let first = first.or(places.first().copied()).unwrap_or(slots.len());
+    let ids: Vec<String> = made.iter().map(|slot| slot.id().to_owned()).collect();
+    let mut parts: Vec<(usize, Vec<Slot>)> = vec![(first, Vec::new())];
+    for line in made {
+        if let Some(place) = place(&line).filter(|_| !is_moved) {
+            parts.push((place, Vec::new()));
+        }
+        if let Some((_, lines)) = parts.last_mut() {
+            lines.push(line);
+        }
+    }
+    let mut all = Vec::new();
+    let mut parts = parts.into_iter().peekable();
+    for (index, slot) in slots.into_iter().enumerate() {
+        while let Some((_, lines)) = parts.next_if(|(place, _)| *place <= index) {
+            all.extend(lines);
+        }
+        let is_made = ids.iter().any(|id| id == slot.id());
+        match slot {
+            slot if is_free(&slot) && is_made => {}
+            slot if slot.is_line_of(replaces) => all.push(Slot::Gone(slot.id().to_owned())),
+            slot => all.push(slot),
+        }
+    }
+    all.extend(parts.flat_map(|(_, lines)| lines));
+    all
 }
 
 impl Conflict {

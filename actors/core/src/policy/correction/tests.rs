@@ -157,16 +157,21 @@ proptest! {
         for (from, length, with) in edits {
             let from = from.min(now.len());
             let to = (from + length).min(now.len());
+            // Lines are added to a neighbour where there is one.
+            let from = if from == to { from.saturating_sub(1) } else { from };
+            let is_added = from < to && length == 0;
             let replaces = now[from..to].to_vec();
-            let made: Vec<PageLine> = with
+            let kept: Vec<PageLine> = replaces.iter().filter(|_| is_added).cloned().collect();
+            let written = with
                 .iter()
                 .enumerate()
                 .map(|(index, text)| {
                     fresh += 1;
-                    let kept = replaces.get(index).map_or_else(|| format!("n{fresh}"), |seen| seen.id.clone());
+                    let seen = replaces.get(index).filter(|_| !is_added);
+                    let kept = seen.map_or_else(|| format!("n{fresh}"), |seen| seen.id.clone());
                     line(&kept, &format!("{text} {fresh}"))
-                })
-                .collect();
+                });
+            let made: Vec<PageLine> = kept.into_iter().chain(written).collect();
             if replaces == made {
                 continue;
             }
