@@ -49,7 +49,7 @@ pub use self::diagnosis::{cluster_facts, missing_models};
 pub use self::entities::EntityDatabases;
 pub use self::jobs::{by_job, models_pair};
 pub use self::operator::Operator;
-pub use self::reading::{Indexes, Library, Page as PageAnswer, page};
+pub use self::reading::{Indexes, Library, Page as PageAnswer};
 pub use self::refusal::Refusal;
 pub use self::services::{ServiceLine, service_lines};
 pub use self::table::table;

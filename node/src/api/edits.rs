@@ -15,9 +15,9 @@ use super::body::read_body;
 use super::files::{Place, found};
 use super::openapi::responses;
 use super::state::ApiState;
-use crate::admin::{Access, PageAnswer, Refusal, page};
+use crate::admin::{Access, PageAnswer, Refusal};
 use crate::export::document::PageDocument;
-use crate::export::{CorrectedVolume, line_id};
+use crate::export::{CorrectedPage, line_id};
 
 /// Path of the route, below that of the interface.
 pub const PATH: &str = "/jobs/{job}/volumes/{volume}/pages/{page}/edits";
@@ -33,14 +33,14 @@ pub async fn edit(state: &ApiState, place: Place, request: Request<Body>) -> Res
     let edit: Edit = serde_json::from_slice(&bytes)
         .map_err(|error| Denied::invalid(format!("the body is no edit of a page: {error}")))?;
     let (job, task) = found(state, &place).await?;
-    let number = place.number();
+    let number = place.page_number();
     let admin = &state.admin;
     let store = &admin.store;
-    let corrected = || admin.library.corrected(store, &job, &task);
+    let corrected = || admin.library.corrected_page(store, (&job, &task), number);
     // One that is sent again may have changed the page that it is compared with.
     if !store.has_edit(&edit.id).await.map_err(Refusal::from)? {
         let before = corrected().await?;
-        let new = checked(edit, &before, (&job, &task.volume), (number, &caller.name))?;
+        let new = checked(edit, &before, (&job, &task.volume), &caller.name)?;
         match store.record_edit(&new).await.map_err(Refusal::from)? {
             EditOutcome::Recorded => {}
             EditOutcome::Conflict(conflict) => return Err(Refusal::Conflict(conflict.to_string()).into()),
@@ -50,7 +50,7 @@ pub async fn edit(state: &ApiState, place: Place, request: Request<Body>) -> Res
             }
         }
     }
-    let after = PageAnswer::of(&corrected().await?, &task.volume, number)?;
+    let after = PageAnswer::from(&corrected().await?);
     Ok(json(StatusCode::OK, &json!(after)))
 }
 
@@ -58,19 +58,29 @@ pub async fn edit(state: &ApiState, place: Place, request: Request<Body>) -> Res
 ///
 /// # Errors
 ///
-/// 404 if there is no such page, 422 for an edit that means nothing, and 409 if the page was read anew since its author saw it.
+/// 422 for an edit that means nothing, and 409 if the page was read anew since its author saw it.
 fn checked(
     edit: Edit,
-    before: &CorrectedVolume,
+    before: &CorrectedPage,
     (job, volume): (&Job, &VolumeId),
-    (number, who): (usize, &str),
+    who: &str,
 ) -> Result<NewEdit, Denied> {
-    let page = page(&before.document, volume, number)?;
+    let page = &before.page;
+    let placed = before
+        .state
+        .placed
+        .iter()
+        .flat_map(|correction| &correction.originals);
+    let others = before
+        .state
+        .unplaced
+        .iter()
+        .flat_map(|correction| &correction.replaces);
+    let read: Vec<&PageLine> = placed.chain(others).collect();
     let edit = edit
-        .validated((page.width, page.height))
+        .validated((page.width, page.height), &read)
         .map_err(|error| Denied::invalid(error.to_string()))?;
-    let unplaced = before.pages.get(&page.image_name);
-    let unplaced = unplaced.into_iter().flat_map(|state| &state.unplaced);
+    let unplaced = before.state.unplaced.iter();
     let without_place: Vec<&PageLine> = unplaced.flat_map(|correction| &correction.lines).collect();
     if let Some(gone) = read_anew(&edit, page, &without_place) {
         let message = format!("the page has been read again since: line {gone} is another one now");

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::answer::Denied;
 use super::state::ApiState;
 use super::view::view;
-use crate::admin::{Access, Library, Refusal, find_task, page};
+use crate::admin::{Access, Library, Refusal, find_task};
 use crate::client::ROOT;
 use crate::export::document::{PageDocument, VolumeDocument};
 use crate::export::{
@@ -157,31 +157,44 @@ pub async fn file(
     state.admit(headers, Access::Read, "reading")?;
     let (job, task) = found(state, &place).await?;
     let volume = &task.volume;
-    let admin = &state.admin;
-    let document = admin.library.corrected(&admin.store, &job, &task).await?.document;
-    let page = || place.page(&document, volume);
+    let (library, store) = (&state.admin.library, &state.admin.store);
+    let page = async || {
+        let document = library.document(&job, &task).await?;
+        let number = place.number(&document, volume)?;
+        let corrected = library.corrected_page(store, (&job, &task), number).await?;
+        Ok::<_, Denied>((number, corrected.page))
+    };
+    let document = async || {
+        library
+            .corrected(store, &job, &task)
+            .await
+            .map(|volume| volume.document)
+    };
     let base = || base(state, headers, &job);
     let download = match offer.wanted {
         Wanted::Picture => {
             let wanted = view(query.unwrap_or_default())?;
-            let (number, page) = page()?;
-            let view = wanted.on(page)?;
-            let stored = state.admin.library.stored(&job, &task).await;
-            return picture(state, &stored, (number, page), view).await;
+            let (number, page) = page().await?;
+            let view = wanted.on(&page)?;
+            let stored = library.stored(&job, &task).await;
+            return picture(state, &stored, (number, &page), view).await;
         }
-        Wanted::PageXml => {
-            Download::of_page(volume, page()?, "page.xml", |page, _| page_xml(page, Utc::now()))?
+        Wanted::PageXml => Download::of_page(volume, page().await?, "page.xml", |page, _| {
+            page_xml(page, Utc::now())
+        })?,
+        Wanted::Alto => Download::of_page(volume, page().await?, "alto.xml", alto)?,
+        Wanted::Hocr => Download::of_page(volume, page().await?, "hocr", hocr)?,
+        Wanted::Annotations => {
+            let (base, page) = (base()?, page().await?.1);
+            Download::unnamed(&annotations_below(&base, &*document().await?, &page))
         }
-        Wanted::Alto => Download::of_page(volume, page()?, "alto.xml", alto)?,
-        Wanted::Hocr => Download::of_page(volume, page()?, "hocr", hocr)?,
-        Wanted::Annotations => Download::unnamed(&annotations_below(&base()?, &document, page()?.1)),
-        Wanted::Manifest => Download::unnamed(&manifest_below(&base()?, &document)),
+        Wanted::Manifest => Download::unnamed(&manifest_below(&base()?, &*document().await?)),
         Wanted::Text => {
-            let text: Vec<String> = document.pages.iter().map(PageDocument::text).collect();
+            let text: Vec<String> = document().await?.pages.iter().map(PageDocument::text).collect();
             Download::named(format!("{volume}.txt"), text.join("\n"))
         }
         Wanted::JsonLines => {
-            let lines = json_lines(&document).map_err(internal)?;
+            let lines = json_lines(&*document().await?).map_err(internal)?;
             Download::named(format!("{volume}.jsonl"), lines)
         }
         // The table as the stage wrote it, with its provenance.
@@ -231,34 +244,26 @@ fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
 }
 
 impl Place {
-    /// Returns the requested page and its number.
+    /// Returns the number of the requested page, from 1; one that no page has where the path names none.
     ///
     /// # Errors
     ///
-    /// 404 if the volume has no such page.
-    fn page<'d>(
-        &self,
-        document: &'d VolumeDocument,
-        volume: &VolumeId,
-    ) -> Result<(usize, &'d PageDocument), Denied> {
-        if let Some(file) = &self.file {
-            // The extension is that of the format asked for, and no part of the page's name.
-            let name = file.rsplit_once('.').map_or(file.as_str(), |(name, _)| name);
-            return (1..)
-                .zip(&document.pages)
-                .find(|(_, page)| page.image_name == name)
-                .ok_or_else(|| Refusal::NotFound(format!("{volume} has no page {name}")).into());
-        }
-        let number = self.number();
-        Ok((number, page(document, volume, number)?))
+    /// 404 if the volume has no page of the requested name.
+    fn number(&self, document: &VolumeDocument, volume: &VolumeId) -> Result<usize, Denied> {
+        let Some(file) = &self.file else {
+            return Ok(self.page_number());
+        };
+        // The extension is that of the format asked for, and no part of the page's name.
+        let name = file.rsplit_once('.').map_or(file.as_str(), |(name, _)| name);
+        let found = document.pages.iter().position(|page| page.image_name == name);
+        let number = found.map(|index| index + 1);
+        number.ok_or_else(|| Refusal::NotFound(format!("{volume} has no page {name}")).into())
     }
 
     /// Number of the page that the path names; 0, which no page has, where it names none.
-    pub fn number(&self) -> usize {
-        self.page
-            .as_ref()
-            .and_then(|number| number.parse().ok())
-            .unwrap_or(0)
+    pub fn page_number(&self) -> usize {
+        let number = self.page.as_ref().and_then(|number| number.parse().ok());
+        number.unwrap_or(0)
     }
 }
 
@@ -309,7 +314,7 @@ impl Download {
     /// 404 if the page could not be read.
     fn of_page(
         volume: &VolumeId,
-        (number, page): (usize, &PageDocument),
+        (number, page): (usize, PageDocument),
         extension: &str,
         made: impl Fn(&PageDocument, usize) -> std::io::Result<Vec<u8>>,
     ) -> Result<Self, Denied> {
@@ -318,7 +323,7 @@ impl Download {
             let message = format!("page {number} could not be read: {error}");
             return Err(Refusal::NotFound(message).into());
         }
-        let content = made(page, number).map_err(internal)?;
+        let content = made(&page, number).map_err(internal)?;
         let name = format!("{volume}.{}.{extension}", page.image_name);
         Ok(Self::named(name, content))
     }

@@ -42,7 +42,7 @@ use crate::words::pluralize;
 pub use alto::alto;
 pub use arguments::{ExportArgs, Format, FormatArgs};
 use blocks::{DocumentForm, NotMade, VolumeBlocks};
-pub use corrections::{CorrectedVolume, PageState, Unplaced, line_id};
+pub use corrections::{CorrectedPage, CorrectedVolume, PageState, Unplaced, line_id};
 use document::{PageDocument, VolumeDocument};
 pub use hocr::hocr;
 pub use iiif::{BaseUrl, annotations_below, manifest_below};

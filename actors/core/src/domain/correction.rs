@@ -75,13 +75,13 @@ pub enum InvalidEdit {
 }
 
 impl Edit {
-    /// Checks an edit of a page of this size, in pixels. The outlines of lines that are replaced are as they were read, and may
-    /// reach beyond the page.
+    /// Checks an edit of a page of this size, in pixels. Outlines that were read may reach beyond the page: those of the lines that are replaced, and
+    /// those of the lines `known`, which come back when an edit is undone.
     ///
     /// # Errors
     ///
     /// [`InvalidEdit`] if it changes nothing, is too large, or a new line has no place on the page.
-    pub fn validated(self, (width, height): (u32, u32)) -> Result<Self, InvalidEdit> {
+    pub fn validated(self, (width, height): (u32, u32), known: &[&PageLine]) -> Result<Self, InvalidEdit> {
         if self.replaces == self.lines {
             return Err(InvalidEdit::Nothing);
         }
@@ -97,7 +97,8 @@ impl Edit {
             }
         }
         for line in &self.lines {
-            let is_kept = self.replaces.iter().any(|seen| seen.polygon == line.polygon);
+            let mut read = self.replaces.iter().chain(known.iter().copied());
+            let is_kept = read.any(|read| read.polygon == line.polygon);
             if !is_kept && !line.is_on_page((width, height)) {
                 return Err(InvalidEdit::Outline {
                     line: line.id.clone(),
@@ -154,7 +155,7 @@ mod tests {
             replaces: replaces.to_vec(),
             lines: lines.to_vec(),
         };
-        edit.validated((100, 50))
+        edit.validated((100, 50), &[])
     }
 
     #[test]
@@ -192,6 +193,13 @@ mod tests {
             edit(&[line("a", "ཀ")], &[beyond("ཁ")]),
             Err(InvalidEdit::Outline { .. })
         ));
+        let back = Edit {
+            id: Uuid::nil(),
+            replaces: Vec::new(),
+            lines: vec![beyond("ཀ")],
+        };
+        assert!(back.clone().validated((100, 50), &[]).is_err());
+        assert!(back.validated((100, 50), &[&beyond("ཁ")]).is_ok());
         let flat = PageLine {
             polygon: vec![[0, 0], [1, 1]],
             ..line("a", "ཀ")

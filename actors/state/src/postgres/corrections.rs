@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use sqlx::postgres::PgRow;
 use sqlx::types::Json;
-use sqlx::{FromRow, Row};
+use sqlx::{FromRow, PgExecutor, Row};
 use uuid::Uuid;
 
 use super::PostgresStore;
@@ -64,17 +64,7 @@ impl PostgresStore {
             .bind(format!("correction {} {}", new.volume, new.image))
             .execute(&mut *transaction)
             .await?;
-        let edits: Vec<EditRow> = sqlx::query_as(concat!(
-            "select ",
-            edit_columns!(),
-            " from corrections where bdrc_w_id = $1 and bdrc_i_id = $2 and image_name = $3 order by revision"
-        ))
-        .bind(w_id)
-        .bind(i_id)
-        .bind(&new.image)
-        .fetch_all(&mut *transaction)
-        .await?;
-        let edits: Vec<RecordedEdit> = edits.into_iter().map(|row| row.0).collect();
+        let edits = of_page(&mut *transaction, &new.volume, &new.image).await?;
         if edits.iter().any(|known| known.edit.id == new.edit.id) {
             return Ok(EditOutcome::Recorded);
         }
@@ -121,6 +111,19 @@ impl PostgresStore {
             .fetch_one(&self.pool)
             .await?;
         Ok(known)
+    }
+
+    /// Returns the corrections of a page of a volume, by the name of its image.
+    ///
+    /// # Errors
+    ///
+    /// Those of every method, see [`StateError`].
+    pub async fn corrections_of_page(
+        &self,
+        volume: &VolumeId,
+        image: &str,
+    ) -> Result<PageCorrections, StateError> {
+        Ok(PageCorrections::of(&of_page(&self.pool, volume, image).await?))
     }
 
     /// Returns the corrections of the pages of a volume, by the names of their images.
@@ -205,6 +208,25 @@ impl PostgresStore {
         .await?;
         Ok(edits.into_iter().map(|row| row.0).collect())
     }
+}
+
+/// Edits of a page, the oldest first.
+async fn of_page(
+    executor: impl PgExecutor<'_>,
+    volume: &VolumeId,
+    image: &str,
+) -> Result<Vec<RecordedEdit>, StateError> {
+    let edits: Vec<EditRow> = sqlx::query_as(concat!(
+        "select ",
+        edit_columns!(),
+        " from corrections where bdrc_w_id = $1 and bdrc_i_id = $2 and image_name = $3 order by revision"
+    ))
+    .bind(volume.w_id())
+    .bind(volume.i_id())
+    .bind(image)
+    .fetch_all(executor)
+    .await?;
+    Ok(edits.into_iter().map(|row| row.0).collect())
 }
 
 #[cfg(test)]

@@ -182,7 +182,7 @@ impl Importer<'_> {
             replaces: change.replaces.clone(),
             lines: change.lines.clone(),
         };
-        let edit = match edit.validated((page.width, page.height)) {
+        let edit = match edit.validated((page.width, page.height), &[]) {
             Ok(edit) => edit,
             Err(invalid) => return Ok(Err(invalid.to_string())),
         };

@@ -11,10 +11,11 @@ use parkhang_store::storage::{ArtifactStore, ObjectMeta};
 use tokio::sync::OnceCell;
 use tracing::warn;
 
+use super::pages::page;
 use crate::admin::Refusal;
 use crate::config::Loaded;
 use crate::export::document::VolumeDocument;
-use crate::export::{CorrectedVolume, StoredVolume, load_volume};
+use crate::export::{CorrectedPage, CorrectedVolume, StoredVolume, load_volume};
 use crate::storage::{artifacts, page_source};
 
 /// Number of volumes kept in memory: a reader who turns pages asks for the same one again and again.
@@ -150,6 +151,24 @@ impl Library {
         let document = self.document(job, task).await?;
         let corrections = state.corrections(&task.volume).await?;
         Ok(CorrectedVolume::new(document, corrections))
+    }
+
+    /// Returns the page of a number, counted from 1, of the volume of a task with the corrections of people.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::NotFound`] if the volume has no such page, or has not been read yet.
+    pub async fn corrected_page(
+        &self,
+        state: &PostgresStore,
+        (job, task): (&Job, &Task),
+        number: usize,
+    ) -> Result<CorrectedPage, Refusal> {
+        let document = self.document(job, task).await?;
+        let page = page(&document, &task.volume, number)?;
+        // Those of the page alone: a volume may have thousands of them.
+        let corrections = state.corrections_of_page(&task.volume, &page.image_name).await?;
+        Ok(CorrectedPage::new(page.clone(), &corrections))
     }
 
     fn find(&self, key: &str, version: &Version) -> Option<Arc<VolumeDocument>> {

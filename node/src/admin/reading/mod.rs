@@ -13,5 +13,5 @@ mod search;
 pub use self::failed::Failed;
 pub use self::indexes::Indexes;
 pub use self::library::Library;
-pub use self::pages::{List, Page, Show, page};
+pub use self::pages::{List, Page, Show};
 pub use self::search::Search;

@@ -10,7 +10,7 @@ use crate::admin::command::{Access, Answer, Command, Verb};
 use crate::admin::tasks::find;
 use crate::admin::{Admin, Refusal};
 use crate::export::document::{Corrected, LineDocument, PageDocument, SegmentDocument, VolumeDocument};
-use crate::export::{CorrectedVolume, PageState, Unplaced, line_id};
+use crate::export::{CorrectedPage, PageState, Unplaced, line_id};
 
 /// List the pages of a volume, by the names of their images.
 #[derive(Debug, Args)]
@@ -39,8 +39,9 @@ impl Command for List {
     type Answer = Pages;
 
     async fn run(self, admin: &Admin) -> Result<Pages, Refusal> {
-        let volume = corrected(admin, &self.job, &self.volume).await?;
-        let names = volume.document.pages.iter().map(|page| page.image_name.clone());
+        let (job, task) = find(admin, &self.job, &self.volume).await?;
+        let document = admin.library.document(&job, &task).await?;
+        let names = document.pages.iter().map(|page| page.image_name.clone());
         Ok(Pages {
             pages: names.collect(),
         })
@@ -129,19 +130,12 @@ impl Command for Show {
             let page = page(&document, &self.volume, self.page)?;
             return Ok(Page::new(page, &PageState::default()));
         }
-        let volume = admin.library.corrected(&admin.store, &job, &task).await?;
-        Page::of(&volume, &self.volume, self.page)
+        let corrected = admin
+            .library
+            .corrected_page(&admin.store, (&job, &task), self.page)
+            .await?;
+        Ok(Page::from(&corrected))
     }
-}
-
-/// Returns a volume of a job with the corrections of people.
-pub(super) async fn corrected(
-    admin: &Admin,
-    job: &JobKey,
-    volume: &VolumeId,
-) -> Result<CorrectedVolume, Refusal> {
-    let (job, task) = find(admin, job, volume).await?;
-    admin.library.corrected(&admin.store, &job, &task).await
 }
 
 /// Returns the page of a number, counted from 1.
@@ -159,21 +153,13 @@ pub fn page<'d>(
         })
 }
 
-impl Page {
-    /// Returns the page of a number, counted from 1, with the corrections of people.
-    ///
-    /// # Errors
-    ///
-    /// [`Refusal::NotFound`] if the volume has no such page.
-    pub fn of(volume: &CorrectedVolume, name: &VolumeId, number: usize) -> Result<Self, Refusal> {
-        let page = page(&volume.document, name, number)?;
-        let unedited = PageState::default();
-        Ok(Self::new(
-            page,
-            volume.pages.get(&page.image_name).unwrap_or(&unedited),
-        ))
+impl From<&CorrectedPage> for Page {
+    fn from(corrected: &CorrectedPage) -> Self {
+        Self::new(&corrected.page, &corrected.state)
     }
+}
 
+impl Page {
     fn new(page: &PageDocument, state: &PageState) -> Self {
         Self {
             revision: state.revision,

@@ -25,6 +25,21 @@ pub struct CorrectedVolume {
     pub pages: BTreeMap<String, PageState>,
 }
 
+/// Page with the corrections of people.
+#[derive(Debug, Clone)]
+pub struct CorrectedPage {
+    pub page: PageDocument,
+    pub state: PageState,
+}
+
+impl CorrectedPage {
+    /// Puts corrections in the place of what was read.
+    pub fn new(mut page: PageDocument, corrections: &PageCorrections) -> Self {
+        let state = correct(&mut page, corrections);
+        Self { page, state }
+    }
+}
+
 /// What is known of the edits of a page.
 #[derive(Debug, Clone, Default)]
 pub struct PageState {

@@ -7,4 +7,4 @@
 mod apply;
 mod place;
 
-pub use apply::{CorrectedVolume, PageState, Unplaced, line_id};
+pub use apply::{CorrectedPage, CorrectedVolume, PageState, Unplaced, line_id};

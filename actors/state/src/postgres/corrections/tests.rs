@@ -62,6 +62,11 @@ async fn edits_are_kept_once_and_in_their_order() {
     let second = edit("p1", "otto", "ཁ", "ག");
     assert_eq!(store.record_edit(&second).await.unwrap(), EditOutcome::Recorded);
     assert_eq!(texts(&store, "p1").await, ["ག"]);
+    let pages = store.corrections(&volume()).await.unwrap();
+    assert_eq!(
+        store.corrections_of_page(&volume(), "p1").await.unwrap(),
+        pages["p1"]
+    );
     assert_eq!(store.edits_of(&volume()).await.unwrap(), 2);
     assert_eq!(store.edited_volumes().await.unwrap(), [(volume(), 2)].into());
     // Where the same line is of another page, it is another line; the same id cannot be of two edits.
