@@ -125,8 +125,13 @@ fn replaced(source: &Source, fields: &Fields) -> Result<HashSet<DocAddress>, Sea
     if source.replaced.is_empty() {
         return Ok(HashSet::new());
     }
+    let searcher = searcher(&source.index)?;
+    // Tantivy panics at sets of terms in what has no documents: volumes without text leave such a part.
+    if searcher.num_docs() == 0 {
+        return Ok(HashSet::new());
+    }
     let query = of_volumes(&source.replaced, fields);
-    Ok(searcher(&source.index)?.search(&query, &DocSetCollector)?)
+    Ok(searcher.search(&query, &DocSetCollector)?)
 }
 
 /// Query for all documents of some volumes.

@@ -1,0 +1,37 @@
+//! Volumes without text in an index.
+
+#![expect(clippy::unwrap_used, reason = "a failed test should stop where it fails")]
+
+use parkhang_search::{AddedVolume, Freedom, IndexFolder, Request, VolumeText, index_volume, parse, search};
+
+#[test]
+fn volumes_without_text_are_replaced_and_searched_like_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let index = IndexFolder::new(folder.path().to_owned());
+    let mut writer = index.writer().unwrap();
+    for (version, number) in [0, 0, 4, 1, 4, 0, 3, 0].into_iter().enumerate() {
+        let name = format!("W{number}-I1");
+        let text = VolumeText {
+            volume: name.clone(),
+            ..VolumeText::default()
+        };
+        let packed = index_volume(&text).unwrap();
+        let empty = AddedVolume::open(&name, &version.to_string(), &packed).unwrap();
+        writer.update(vec![empty], &[]).unwrap();
+    }
+    while writer.compact().unwrap() {}
+    let snapshot = index.snapshot().unwrap();
+    assert_eq!(snapshot.volumes().len(), 4);
+    let request = Request {
+        query: parse("rent"),
+        freedom: Freedom {
+            is_fuzzy: true,
+            transliterate: |_| None,
+        },
+        by_words: true,
+        vectors: None,
+        offset: 0,
+        limit: 10,
+    };
+    assert_eq!(search(&[&snapshot], &request, &|| false).unwrap().total, 0);
+}
