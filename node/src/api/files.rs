@@ -201,7 +201,8 @@ pub async fn file(
         Wanted::Parquet => {
             let (layout, store) = (Library::layout(&job, volume), state.admin.library.store().await?);
             let key = texts_key(store.as_ref(), &layout).await.map_err(internal)?;
-            let key = key.unwrap_or_else(|| layout.ocr_results());
+            let no_table = || Refusal::NotFound(format!("{volume} of job {} has no table of texts", job.key));
+            let key = key.ok_or_else(no_table)?;
             let bytes = store.get(&key).await.map_err(internal)?;
             let name = key.as_str().rsplit('/').next().unwrap_or_default();
             Download::named(format!("{volume}.{name}"), bytes)
