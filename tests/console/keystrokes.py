@@ -182,7 +182,8 @@ class Person:
     def __init__(self, visitor, library, scan):
         volume = f"/jobs/{JOB}/volumes/{scan.parent.name}"
         self.library = library
-        number = library.ask(f"{volume}/pages")["pages"].index(scan.name) + 1
+        names = library.ask(f"{volume}/pages")["pages"]
+        number = names.index(scan.name if scan.name in names else scan.stem) + 1
         self.path = f"{volume}/pages/{number}"
         self.page = visitor.open(f"/read/{JOB}/{scan.parent.name}/{number}", f"page {number} of")
         self.page.get_by_label("correct").check()

@@ -1,7 +1,5 @@
 //! Volumes without text in an index.
 
-#![expect(clippy::unwrap_used, reason = "a failed test should stop where it fails")]
-
 use parkhang_search::{AddedVolume, Freedom, IndexFolder, Request, VolumeText, index_volume, parse, search};
 
 #[test]
