@@ -16,7 +16,7 @@ pub struct NewEdit {
     pub edit: Edit,
 }
 
-/// What became of an edit.
+/// Outcome of an edit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EditOutcome {
     /// It is kept, now or since it was sent before.

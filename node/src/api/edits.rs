@@ -16,7 +16,7 @@ use super::files::{Place, found};
 use super::openapi::responses;
 use super::state::ApiState;
 use crate::admin::{Access, PageAnswer, Refusal};
-use crate::export::document::PageDocument;
+use crate::export::document::{PageDocument, pairs};
 use crate::export::{CorrectedPage, line_id};
 
 /// Path of the route, below that of the interface.
@@ -36,7 +36,10 @@ pub async fn edit(state: &ApiState, place: Place, request: Request<Body>) -> Res
     let number = place.page_number();
     let admin = &state.admin;
     let store = &admin.store;
-    let corrected = || admin.library.corrected_page(store, (&job, &task), number);
+    let corrected = async || {
+        let page = admin.library.corrected_page(store, (&job, &task), |_| Ok(number));
+        page.await.map(|(_, page)| page)
+    };
     // One that is sent again may have changed the page that it is compared with.
     if !store.has_edit(&edit.id).await.map_err(Refusal::from)? {
         let before = corrected().await?;
@@ -101,10 +104,7 @@ fn read_anew<'e>(edit: &'e Edit, page: &PageDocument, without_place: &[&PageLine
     let is_as_seen = |seen: &&PageLine| match lines.get(&seen.id) {
         // What people have made of a line is compared where it is kept.
         Some(line) if line.corrected.is_some() => true,
-        Some(line) => {
-            let corners = line.polygon.iter().map(|corner| [corner.x, corner.y]);
-            line.text == seen.text && corners.eq(seen.polygon.iter().copied())
-        }
+        Some(line) => line.text == seen.text && pairs(&line.polygon) == seen.polygon,
         None => without_place.iter().any(|line| line.id == seen.id),
     };
     let changed = edit.replaces.iter().find(|seen| !is_as_seen(seen))?;

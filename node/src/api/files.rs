@@ -159,10 +159,9 @@ pub async fn file(
     let volume = &task.volume;
     let (library, store) = (&state.admin.library, &state.admin.store);
     let page = async || {
-        let document = library.document(&job, &task).await?;
-        let number = place.number(&document, volume)?;
+        let number = |document: &VolumeDocument| place.number(document, volume);
         let corrected = library.corrected_page(store, (&job, &task), number).await?;
-        Ok::<_, Denied>((number, corrected.page))
+        Ok::<_, Denied>((corrected.0, corrected.1.page))
     };
     let document = async || {
         library
@@ -250,7 +249,7 @@ impl Place {
     /// # Errors
     ///
     /// 404 if the volume has no page of the requested name.
-    fn number(&self, document: &VolumeDocument, volume: &VolumeId) -> Result<usize, Denied> {
+    fn number(&self, document: &VolumeDocument, volume: &VolumeId) -> Result<usize, Refusal> {
         let Some(file) = &self.file else {
             return Ok(self.page_number());
         };
@@ -258,7 +257,7 @@ impl Place {
         let name = file.rsplit_once('.').map_or(file.as_str(), |(name, _)| name);
         let found = document.pages.iter().position(|page| page.image_name == name);
         let number = found.map(|index| index + 1);
-        number.ok_or_else(|| Refusal::NotFound(format!("{volume} has no page {name}")).into())
+        number.ok_or_else(|| Refusal::NotFound(format!("{volume} has no page {name}")))
     }
 
     /// Number of the page that the path names; 0, which no page has, where it names none.

@@ -188,6 +188,11 @@ impl PageDocument {
     }
 }
 
+/// Corners of a polygon, each as x and y.
+pub fn pairs(polygon: &[Point]) -> Vec<[i32; 2]> {
+    polygon.iter().map(|point| [point.x, point.y]).collect()
+}
+
 fn corners(top_left: Point, bottom_right: Point) -> [Point; 4] {
     [
         top_left,

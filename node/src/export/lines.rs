@@ -1,9 +1,8 @@
 //! JSON lines: one object for each line of writing, and one for each page that could not be read.
 
-use parkhang_models::page::geometry::Point;
 use serde::Serialize;
 
-use super::document::{SegmentDocument, VolumeDocument};
+use super::document::{SegmentDocument, VolumeDocument, pairs};
 
 #[derive(Debug, Serialize)]
 struct LineRecord<'a> {
@@ -79,8 +78,4 @@ fn segment(segment: &SegmentDocument) -> SegmentRecord<'_> {
         confidence: segment.confidence,
         polygon: pairs(&segment.polygon),
     }
-}
-
-fn pairs(polygon: &[Point]) -> Vec<[i32; 2]> {
-    polygon.iter().map(|point| [point.x, point.y]).collect()
 }

@@ -12,7 +12,7 @@ const MOST_LETTERS: usize = 4000;
 const MOST_CORNERS: usize = 400;
 /// Largest number of lines on either side of an edit.
 const MOST_LINES: usize = 500;
-/// Largest length of a line's id, in bytes. Those of lines that were read are UUIDs, numbers, or begin with the name of an image.
+/// Largest length of a line's id, in bytes. Those of lines that were read are UUIDs.
 const LONGEST_ID: usize = 300;
 
 /// Line of a page: one that was read, or one that a person has written.

@@ -40,7 +40,7 @@ pub struct CorrectedLine {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Slot {
     Line(CorrectedLine),
-    /// Where a line of this id was, which comes back there when its deletion is undone.
+    /// Former place of a line of this id, which comes back there when its deletion is undone.
     Gone(String),
 }
 

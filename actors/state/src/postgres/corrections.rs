@@ -150,21 +150,6 @@ impl PostgresStore {
         Ok(pages.filter_map(page).collect())
     }
 
-    /// Returns the number of edits of a volume, which tells whether its corrections are still the same.
-    ///
-    /// # Errors
-    ///
-    /// Those of every method, see [`StateError`].
-    pub async fn edits_of(&self, volume: &VolumeId) -> Result<u64, StateError> {
-        let edits: i64 =
-            sqlx::query_scalar("select count(*) from corrections where bdrc_w_id = $1 and bdrc_i_id = $2")
-                .bind(volume.w_id())
-                .bind(volume.i_id())
-                .fetch_one(&self.pool)
-                .await?;
-        Ok(u64::try_from(edits).unwrap_or(0))
-    }
-
     /// Returns the volumes with edits, each with their number.
     ///
     /// # Errors

@@ -11,10 +11,11 @@ use parkhang_core::domain::{Job, JobKey, VolumeId};
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::corrected_volume;
 use crate::admin::command::{Access, Answer, Command, Verb};
 use crate::admin::{Admin, Refusal, jobs};
 use crate::bar::bar;
-use crate::export::document::{LineDocument, PageDocument};
+use crate::export::document::{LineDocument, PageDocument, pairs};
 use crate::export::{LinePictures, line_id};
 use crate::words::pluralize;
 
@@ -137,15 +138,10 @@ struct Exporter<'a> {
 impl Exporter<'_> {
     /// Exports the corrected lines of a volume, if it is one of the job.
     async fn volume(&mut self, volume: &VolumeId) -> Result<(), Refusal> {
-        let Some(task) = self.admin.store.task_of(self.job.id, volume).await? else {
+        let Some((task, corrected)) = corrected_volume(self.admin, &self.job, volume).await? else {
             return Ok(());
         };
         let library = &self.admin.library;
-        let corrected = match library.corrected(&self.admin.store, &self.job, &task).await {
-            Ok(corrected) => corrected,
-            Err(Refusal::NotFound(_)) => return Ok(()),
-            Err(refusal) => return Err(refusal),
-        };
         let pictures = match &self.folder {
             Some(_) => {
                 let original = library.document(&self.job, &task).await?;
@@ -212,7 +208,7 @@ impl Exporter<'_> {
                 line: index,
                 id: line_id(line),
                 text: line.text.trim().to_owned(),
-                polygon: line.polygon.iter().map(|corner| [corner.x, corner.y]).collect(),
+                polygon: pairs(&line.polygon),
                 who: corrected.who.clone(),
                 at: corrected.at,
             });

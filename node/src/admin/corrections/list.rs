@@ -8,6 +8,7 @@ use parkhang_core::policy::correction::Correction;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::corrected_volume;
 use super::history::texts;
 use crate::admin::command::{Access, Answer, Command, Verb};
 use crate::admin::text::{away, page, table};
@@ -101,13 +102,8 @@ impl Command for List {
 
 /// Returns the corrected pages of a volume; none where the job has not read it.
 async fn of_volume(admin: &Admin, job: &Job, volume: &VolumeId) -> Result<Vec<CorrectedPage>, Refusal> {
-    let Some(task) = admin.store.task_of(job.id, volume).await? else {
+    let Some((_, corrected)) = corrected_volume(admin, job, volume).await? else {
         return Ok(Vec::new());
-    };
-    let corrected = match admin.library.corrected(&admin.store, job, &task).await {
-        Ok(corrected) => corrected,
-        Err(Refusal::NotFound(_)) => return Ok(Vec::new()),
-        Err(refusal) => return Err(refusal),
     };
     let numbered = (1..).zip(&corrected.document.pages);
     let page = |(page, document): (usize, &crate::export::document::PageDocument)| {

@@ -10,7 +10,28 @@ mod import;
 mod list;
 mod plan;
 
+use parkhang_core::domain::{Job, Task, VolumeId};
+
+use super::{Admin, Refusal};
+use crate::export::CorrectedVolume;
+
 pub use self::export::Export;
 pub use self::history::History;
 pub use self::import::Import;
 pub use self::list::List;
+
+/// Returns a volume with the corrections of people, and its task; `None` if it is none of the job's, or the job has not read it yet.
+async fn corrected_volume(
+    admin: &Admin,
+    job: &Job,
+    volume: &VolumeId,
+) -> Result<Option<(Task, CorrectedVolume)>, Refusal> {
+    let Some(task) = admin.store.task_of(job.id, volume).await? else {
+        return Ok(None);
+    };
+    match admin.library.corrected(&admin.store, job, &task).await {
+        Ok(corrected) => Ok(Some((task, corrected))),
+        Err(Refusal::NotFound(_)) => Ok(None),
+        Err(refusal) => Err(refusal),
+    }
+}

@@ -5,7 +5,7 @@ use parkhang_models::page::geometry::Point;
 use parkhang_models::page::polygon::Overlap;
 use uuid::Uuid;
 
-use crate::export::document::{LineDocument, PageDocument};
+use crate::export::document::{LineDocument, PageDocument, pairs};
 use crate::export::line_id;
 use crate::transcription::TranscribedLine;
 
@@ -55,7 +55,7 @@ pub(super) fn changes(page: &PageDocument, transcribed: &[TranscribedLine]) -> V
         Some(found) => corrected(&page.lines[found], &outlines[found], line),
         None => PageLine {
             id: Uuid::new_v4().to_string(),
-            polygon: corners(&line.outline),
+            polygon: pairs(&line.outline),
             text: line.text.unwrap_or_default().to_owned(),
         },
     };
@@ -200,7 +200,7 @@ fn corrected(line: &LineDocument, outline: &[Point], wanted: &Wanted<'_>) -> Pag
         text.clone_into(&mut corrected.text);
     }
     if wanted.outline != outline {
-        corrected.polygon = corners(&wanted.outline);
+        corrected.polygon = pairs(&wanted.outline);
     }
     corrected
 }
@@ -208,13 +208,9 @@ fn corrected(line: &LineDocument, outline: &[Point], wanted: &Wanted<'_>) -> Pag
 fn page_line(line: &LineDocument) -> PageLine {
     PageLine {
         id: line_id(line),
-        polygon: corners(&line.polygon),
+        polygon: pairs(&line.polygon),
         text: line.text.clone(),
     }
-}
-
-fn corners(polygon: &[Point]) -> Vec<[i32; 2]> {
-    polygon.iter().map(|corner| [corner.x, corner.y]).collect()
 }
 
 #[cfg(test)]

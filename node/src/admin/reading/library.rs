@@ -153,22 +153,23 @@ impl Library {
         Ok(CorrectedVolume::new(document, corrections))
     }
 
-    /// Returns the page of a number, counted from 1, of the volume of a task with the corrections of people.
+    /// Returns a page of the volume of a task with the corrections of people, and its number, counted from 1, which `number` tells of the volume.
     ///
     /// # Errors
     ///
-    /// [`Refusal::NotFound`] if the volume has no such page, or has not been read yet.
+    /// [`Refusal::NotFound`] if the volume has no such page, or has not been read yet, and whatever `number` refuses.
     pub async fn corrected_page(
         &self,
         state: &PostgresStore,
         (job, task): (&Job, &Task),
-        number: usize,
-    ) -> Result<CorrectedPage, Refusal> {
+        number: impl FnOnce(&VolumeDocument) -> Result<usize, Refusal>,
+    ) -> Result<(usize, CorrectedPage), Refusal> {
         let document = self.document(job, task).await?;
+        let number = number(&document)?;
         let page = page(&document, &task.volume, number)?;
         // Those of the page alone: a volume may have thousands of them.
         let corrections = state.corrections_of_page(&task.volume, &page.image_name).await?;
-        Ok(CorrectedPage::new(page.clone(), &corrections))
+        Ok((number, CorrectedPage::new(page.clone(), &corrections)))
     }
 
     fn find(&self, key: &str, version: &Version) -> Option<Arc<VolumeDocument>> {

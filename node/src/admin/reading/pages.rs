@@ -9,7 +9,9 @@ use utoipa::ToSchema;
 use crate::admin::command::{Access, Answer, Command, Verb};
 use crate::admin::tasks::find;
 use crate::admin::{Admin, Refusal};
-use crate::export::document::{Corrected, LineDocument, PageDocument, SegmentDocument, VolumeDocument};
+use crate::export::document::{
+    Corrected, LineDocument, PageDocument, SegmentDocument, VolumeDocument, pairs,
+};
 use crate::export::{CorrectedPage, PageState, Unplaced, line_id};
 
 /// List the pages of a volume, by the names of their images.
@@ -130,9 +132,9 @@ impl Command for Show {
             let page = page(&document, &self.volume, self.page)?;
             return Ok(Page::new(page, &PageState::default()));
         }
-        let corrected = admin
+        let (_, corrected) = admin
             .library
-            .corrected_page(&admin.store, (&job, &task), self.page)
+            .corrected_page(&admin.store, (&job, &task), |_| Ok(self.page))
             .await?;
         Ok(Page::from(&corrected))
     }
@@ -181,7 +183,7 @@ impl From<&LineDocument> for Line {
             corrected: line.corrected.clone(),
             text: line.text.clone(),
             confidence: line.confidence,
-            polygon: line.polygon.iter().map(|corner| [corner.x, corner.y]).collect(),
+            polygon: pairs(&line.polygon),
             words: line.segments.iter().map(Word::from).collect(),
         }
     }

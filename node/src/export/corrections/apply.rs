@@ -6,13 +6,12 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use parkhang_core::domain::PageLine;
 use parkhang_core::policy::correction::{CorrectedLine, Correction, PageCorrections};
-use parkhang_models::page::geometry::Point;
 use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::super::document::{Corrected, LineDocument, PageDocument, VolumeDocument};
-use super::place::{Item, ReadLine, place};
+use super::place::{Item, ReadLine, outline, place};
 
 /// Namespace of the ids of lines that were read.
 const LINES: Uuid = Uuid::from_u128(0x2a1f_63d0_0b5e_4c7b_8f0e_9a3c_51d8_7e46);
@@ -148,7 +147,7 @@ impl Unplaced {
 fn line_document(CorrectedLine { line, who, at }: &CorrectedLine) -> LineDocument {
     LineDocument {
         guid: line.id.clone(),
-        polygon: line.polygon.iter().map(|[x, y]| Point::new(*x, *y)).collect(),
+        polygon: outline(line),
         text: line.text.clone(),
         encoding: "unicode".to_owned(),
         // A person is sure, and has told no places of syllables.

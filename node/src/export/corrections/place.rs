@@ -212,7 +212,8 @@ fn middle(polygon: &[Point]) -> i32 {
     bounds.y + bounds.height / 2
 }
 
-fn outline(line: &PageLine) -> Vec<Point> {
+/// Outline of a line on the scan.
+pub(super) fn outline(line: &PageLine) -> Vec<Point> {
     line.polygon.iter().map(|[x, y]| Point::new(*x, *y)).collect()
 }
 
