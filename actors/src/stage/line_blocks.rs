@@ -87,7 +87,8 @@ impl PageStage for LineBlocks {
         let texts = texts_key(run.store.as_ref(), &run.layout).await;
         let texts = texts.map_err(|error| run.storage_error(&error))?;
         let texts = texts.unwrap_or_else(|| run.layout.ocr_results());
-        let pages = read_volume(run, &run.layout, &texts).await?;
+        let pages = read_volume(run.store.as_ref(), &run.layout, &texts).await;
+        let pages = pages.map_err(|error| run.artifact_error(&error))?;
         let mut planned = Vec::with_capacity(pages.len());
         for page in pages {
             // A page that failed before has no fingerprint there.

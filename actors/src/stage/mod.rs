@@ -68,6 +68,7 @@ use parkhang_core::domain::{
 };
 
 pub use account::{Account, ExpenseRecorder};
+pub use combine::{PageReadings, ReadingsError, read_readings};
 pub use info::StageInfo;
 pub use manifests::ManifestFolder;
 pub use page_geometry::page_geometry;

@@ -5,12 +5,10 @@ use std::collections::HashMap;
 use parkhang_models::line_detection::{DegenerateDewarp, PageGeometry};
 
 use super::page_geometry::{bounds_on_scan, page_geometry};
-use super::page_stage::VolumeRun;
-use parkhang_core::domain::StageError;
 use parkhang_store::artifact::{
-    Digest, LineDetectionRow, LineImageRow, OcrResultRow, VolumeLayout, read_table,
+    ArtifactError, Digest, LineDetectionRow, LineImageRow, OcrResultRow, VolumeLayout, read_table,
 };
-use parkhang_store::storage::ArtifactKey;
+use parkhang_store::storage::{ArtifactKey, ArtifactStore};
 
 /// Line with its text.
 #[derive(Debug, Clone)]
@@ -38,18 +36,17 @@ pub(super) struct ReadPage {
 ///
 /// When a table is not there or cannot be read.
 pub(super) async fn read_volume(
-    run: &VolumeRun,
+    store: &dyn ArtifactStore,
     layout: &VolumeLayout,
     texts: &ArtifactKey,
-) -> Result<Vec<ReadPage>, StageError> {
-    let store = run.store.as_ref();
-    let artifact_error = |error| run.artifact_error(&error);
-    let pages = read_table::<LineDetectionRow>(store, &layout.line_detection()).await;
-    let pages = pages.map_err(artifact_error)?.rows;
-    let cut = read_table::<LineImageRow>(store, &layout.line_images()).await;
-    let cut = cut.map_err(artifact_error)?.rows;
-    let texts = read_table::<OcrResultRow>(store, texts).await;
-    let texts = texts.map_err(artifact_error)?;
+) -> Result<Vec<ReadPage>, ArtifactError> {
+    let pages = read_table::<LineDetectionRow>(store, &layout.line_detection())
+        .await?
+        .rows;
+    let cut = read_table::<LineImageRow>(store, &layout.line_images())
+        .await?
+        .rows;
+    let texts = read_table::<OcrResultRow>(store, texts).await?;
     let cut: HashMap<&str, &LineImageRow> = cut.iter().map(|line| (line.line_guid.as_str(), line)).collect();
     let mut by_page: HashMap<String, Vec<OcrResultRow>> = HashMap::new();
     for row in texts.rows {

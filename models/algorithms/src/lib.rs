@@ -1,11 +1,15 @@
 //! Settings that the domain and the models share.
 //!
 //! Two generations of BDRC's programs find, cut and prepare lines differently; which one is a setting, and each room says where
-//! its generations part. [`Combination`] is the way in which several readings become one text.
+//! its generations part. [`Combination`] is the way in which several readings become one text, and [`Trust`] what is known of each of them.
+
+mod trust;
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+
+pub use trust::{InvalidTrust, Knot, Trust};
 
 /// A generation of BDRC's algorithms.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

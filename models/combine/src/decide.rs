@@ -1,11 +1,10 @@
 //! Decision between the readings of a line.
 
-use parkhang_algorithms::Combination;
+use parkhang_algorithms::{Combination, Trust};
 
 use crate::network::{Network, Slot};
 use crate::skeleton::{Place, Skeleton, SkeletonLine};
 use crate::syllables::Syllable;
-use crate::trust::Trust;
 
 /// Weight of the plausibility of a line against the mean log-probability of its syllables. Enough to tell a reading that is sure of nonsense, as
 /// one without a language model may be; more only prefers what is usual. See docs/combining.md.

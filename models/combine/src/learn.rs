@@ -1,9 +1,11 @@
 //! Trust that is learnt from pages of which the text is known.
 
+use parkhang_algorithms::Trust;
+
+use crate::curve::curve;
 use crate::network::Network;
 use crate::reading::Reading;
 use crate::skeleton::Skeleton;
-use crate::trust::{Trust, curve};
 
 /// Weight that any reading has.
 const MIN_WEIGHT: f32 = 0.1;

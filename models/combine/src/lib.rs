@@ -9,19 +9,18 @@
 //! After J. G. Fiscus, "A post-processing system to yield reduced word error rates: Recognizer Output Voting Error Reduction (ROVER)",
 //! 1997.
 
+mod curve;
 mod decide;
 mod learn;
 mod network;
 mod reading;
 mod skeleton;
 mod syllables;
-mod trust;
 
 pub use decide::{Combined, Piece, combine};
 pub use learn::{Lesson, learn};
 pub use network::{Network, Slot};
-pub use parkhang_algorithms::Combination;
+pub use parkhang_algorithms::{Combination, Knot, Trust};
 pub use reading::{Bounds, Line, Reading};
 pub use skeleton::{Place, Skeleton, SkeletonLine};
 pub use syllables::{Syllable, syllables};
-pub use trust::Trust;

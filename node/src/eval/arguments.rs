@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use parkhang_core::domain::JobKey;
+use parkhang_core::domain::{Inputs, JobKey};
 
 use crate::config::ConfigArgs;
 
@@ -22,6 +22,10 @@ pub struct EvalArgs {
     /// Leave out the corrections of people.
     #[arg(long, requires = "job")]
     pub original: bool,
+    /// Learn instead how far these jobs, which have read the scans, can be trusted by one that combines them; archive:gv and
+    /// archive:ocr_qwen_v1 may be among them. The key job.trust is printed for `job create --config`, and on standard error what it gains.
+    #[arg(long, value_name = "JOBS", conflicts_with_all = ["results", "job"])]
+    pub trust: Option<Inputs>,
     /// Model bundle, or folder of one of BDRC's models, to use instead of a shipped one; may be given twice.
     #[arg(long, value_name = "DIR")]
     pub model: Vec<PathBuf>,

@@ -8,11 +8,13 @@ mod arguments;
 mod matching;
 mod report;
 mod score;
+mod trust;
 mod truth;
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use parkhang_actors::stage::{OCR, Pipelines, text_score};
@@ -36,6 +38,9 @@ pub async fn run(arguments: EvalArgs) -> Result<ExitCode> {
     if let Some(limit) = arguments.limit {
         // The pages are sorted by name, so a limit means the same pages in every run.
         truth.truncate(limit);
+    }
+    if let Some(inputs) = &arguments.trust {
+        return trust::run(&arguments, inputs, &truth).await;
     }
     let report = match (&arguments.results, &arguments.job) {
         (Some(out), _) => score_results(&Results::of_folder(out).await?, &truth).await?,
@@ -121,7 +126,8 @@ fn stage_pages(folder: &Path, truth: &[TruePage], staged: &Path) -> Result<Vec<F
 async fn score_results(results: &Results, truth: &[TruePage]) -> Result<Report> {
     let mut volumes = Vec::new();
     for volume in results.volumes(&[])? {
-        volumes.extend(results.document(&volume).await?);
+        let corrected = results.document(&volume).await?;
+        volumes.extend(corrected.map(|corrected| Arc::unwrap_or_clone(corrected.document)));
     }
     // Results without any text are more likely the wrong folder than a run that read nothing.
     results.require_text(volumes.len())?;

@@ -98,6 +98,64 @@ fn with_a_reading_of_the_archive(site: &Site, read: &[OcrResultRow], page: &[&st
     );
 }
 
+/// What pages with a known text say of the readings goes into a job that combines them, and decides there.
+fn with_trust_that_is_learnt(site: &Site, page: &[&str]) {
+    let artifacts = site.path("artifacts");
+    let pages: Vec<LineDetectionRow> = rows(&artifacts, &layout("beam").line_detection());
+    let truth = site.path("truth");
+    std::fs::create_dir(&truth).unwrap();
+    let scan = truth.join(&pages[0].source_name);
+    std::fs::write(scan.with_extension("txt"), page.join("\n")).unwrap();
+    // Only its name is looked at.
+    std::fs::write(&scan, "").unwrap();
+    let folder = truth.to_str().unwrap();
+    let learnt = finish(site.command(["eval", folder, "--trust", "beam,asked,greedy"])).exits(0);
+    let pair = learnt.stdout.trim();
+    let (key, json) = pair.split_once('=').unwrap();
+    let mut trust: Value = serde_json::from_str(json).unwrap();
+    assert_eq!((key, &trust[1]["input"]), ("trust", &json!("asked")));
+    let weight = |of: usize| trust[of]["weight"].as_f64().unwrap();
+    assert!(weight(1) > weight(0), "{pair}");
+    assert!(
+        learnt.stderr.contains("learnt from 1 page\n"),
+        "{}",
+        learnt.stderr
+    );
+
+    // One page does not make one reading worth more than two.
+    trust[1]["weight"] = json!(weight(0) + weight(2) + 1.0);
+    let pair = format!("trust={trust}");
+    let options = [
+        "--pipeline",
+        "combine",
+        "--inputs",
+        "beam,asked,greedy",
+        "--how",
+        "vote",
+    ];
+    create(site, "taught", &[&options[..], &["--config", &pair]].concat());
+    wait(site, "taught");
+    let config = JobConfig::default()
+        .with_overrides(["inputs=beam,asked,greedy"])
+        .unwrap();
+    let combined = ArtifactLayout::of(&config, &"taught".parse().unwrap()).volume(&"W1-I0".parse().unwrap());
+    let taught: Vec<OcrResultRow> = rows(&artifacts, &combined.ocr_results());
+    assert_eq!(texts(&taught), page, "one that is trusted more than two decides");
+    let options = [
+        "--pipeline",
+        "combine",
+        "--inputs",
+        "beam,greedy",
+        "--config",
+        &pair,
+    ];
+    let refused = refusal(site, &[&["job", "create", "other"][..], &options].concat());
+    assert!(
+        refused.contains("trust must be of inputs, not beam, asked, greedy"),
+        "{refused}"
+    );
+}
+
 /// Three jobs read a volume, one of them by a service that has another second line, and a fourth makes one text of theirs.
 ///
 /// Rows: 85, 95.
@@ -190,6 +248,7 @@ fn a_job_makes_one_text_of_what_three_have_read() {
     );
 
     with_a_reading_of_the_archive(&site, &read, &page);
+    with_trust_that_is_learnt(&site, &page);
 
     create(
         &site,

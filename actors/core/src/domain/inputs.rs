@@ -155,6 +155,14 @@ impl TryFrom<Listed> for Inputs {
     }
 }
 
+impl FromStr for Inputs {
+    type Err = InvalidInputs;
+
+    fn from_str(text: &str) -> Result<Self, InvalidInputs> {
+        Listed::Line(text.to_owned()).try_into()
+    }
+}
+
 impl From<Inputs> for Vec<Input> {
     fn from(inputs: Inputs) -> Self {
         inputs.0

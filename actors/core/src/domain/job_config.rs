@@ -9,6 +9,7 @@ use super::amount::Amount;
 use super::inputs::{Inputs, MOST_INPUTS};
 use super::named_model::NamedModels;
 use super::suggestion::nearest;
+use super::trusts::Trusts;
 
 mod choices;
 
@@ -87,6 +88,8 @@ pub struct JobConfig {
     pub inputs: Inputs,
     /// Way to decide between them.
     pub how: Combination,
+    /// Trusts in them, learnt from pages with a known text.
+    pub trust: Trusts,
     /// Models that stages are to be run with; nodes that have not loaded one are given nothing of the job at its stage.
     pub models: NamedModels,
 
@@ -159,6 +162,7 @@ impl Default for JobConfig {
             chunk_overlap: 32,
             inputs: Inputs::default(),
             how: Combination::default(),
+            trust: Trusts::default(),
             models: NamedModels::default(),
             on_item_error: OnItemError::Skip,
             max_item_error_rate: 1.0,
@@ -332,7 +336,7 @@ impl JobConfig {
     /// [`ConfigError::Unfit`] for the first key that is not.
     pub fn validated(self) -> Result<Self, ConfigError> {
         let seconds = "a number of seconds, 0 or more";
-        let checks: [(&'static str, bool, &'static str, String); 15] = [
+        let checks: [(&'static str, bool, &'static str, String); 16] = [
             (
                 "k_factor",
                 (0.1..=10.0).contains(&self.k_factor),
@@ -374,6 +378,18 @@ impl JobConfig {
                 self.chunk_overlap <= self.chunk_max_tokens / 2,
                 "half of chunk_max_tokens at most",
                 self.chunk_overlap.to_string(),
+            ),
+            (
+                "trust",
+                self.trust
+                    .inputs()
+                    .all(|known| self.inputs.iter().any(|input| input == known)),
+                "of inputs",
+                self.trust
+                    .inputs()
+                    .map(ToString::to_string)
+                    .collect::<Vec<_>>()
+                    .join(", "),
             ),
             (
                 "max_item_error_rate",
@@ -445,6 +461,7 @@ fn expected(value: &Value, taken: impl Fn(Value) -> serde_json::Result<JobConfig
         Value::Number(_) if taken((-1).into()).is_ok() => "a whole number".to_owned(),
         Value::Number(_) => "a whole number, 0 or more".to_owned(),
         Value::Array(_) if taken("a=b".into()).is_ok() => "STAGE=NAME, or several of them".to_owned(),
+        Value::Array(_) if taken("".into()).is_err() => "what node eval --trust prints".to_owned(),
         Value::Array(_) => format!(
             "names of jobs, and after the first one archive:gv or archive:ocr_qwen_v1, each once, {MOST_INPUTS} at most"
         ),

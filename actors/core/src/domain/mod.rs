@@ -38,6 +38,7 @@ mod suggestion;
 mod task;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+mod trusts;
 mod unfit;
 mod unknown_stage;
 mod volume;
@@ -78,6 +79,7 @@ pub use service::{EngineRecord, ServiceJob, ServiceLease, ServiceMessage, Servic
 pub use spending::{Expense, Prices, SpendReply, Spending, Usage};
 pub use suggestion::{did_you_mean, nearest};
 pub use task::{Fence, Lease, StageRun, StageRunStatus, Task, TaskCount, TaskStatus, VolumeResults};
+pub use trusts::{InputTrust, InvalidTrusts, Trusts};
 pub use unfit::Unfit;
 pub use unknown_stage::UnknownStage;
 pub use volume::{InvalidName, VolumeId};

@@ -2,41 +2,42 @@
 
 use std::collections::HashMap;
 
-use crate::stage::page_stage::VolumeRun;
+use super::readings::ReadingsError;
 use crate::stage::read_volume::ReadLine;
-use parkhang_core::domain::{ArchiveReading, ErrorCategory, Input, StageError, TextEncoding};
+use parkhang_core::domain::{ArchiveReading, Input, TextEncoding, VolumeId};
 use parkhang_store::artifact::{ArchiveLayout, OcrResultRow, read_archive_texts};
+use parkhang_store::storage::ArtifactStore;
 
 /// Reads the texts of a volume's pages, by the file names of their scans. Of several versions of the volume the one counts that knows the most of
 /// the pages `scans`.
 ///
 /// # Errors
 ///
-/// [`ErrorCategory::Pending`] where the archive has not read the volume yet; else when a table cannot be read.
+/// [`ReadingsError::Unread`] where the archive has not read the volume yet; else when a table cannot be read.
 pub(super) async fn read_archive(
-    run: &VolumeRun,
+    store: &dyn ArtifactStore,
+    volume: &VolumeId,
     reading: ArchiveReading,
     scans: &[&str],
-) -> Result<HashMap<String, String>, StageError> {
-    let folder = ArchiveLayout::versions(reading, run.volume());
-    let found = run.store.list(&folder).await;
-    let found = found.map_err(|error| run.storage_error(&error))?;
-    let tables = found
+) -> Result<HashMap<String, String>, ReadingsError> {
+    let folder = ArchiveLayout::versions(reading, volume);
+    let tables = store
+        .list(&folder)
+        .await?
         .into_iter()
         .map(|(key, _)| key)
         .filter(|key| ArchiveLayout::is_table(reading, key));
     let mut best: Option<(usize, HashMap<String, String>)> = None;
     for key in tables {
-        let texts = read_archive_texts(run.store.as_ref(), reading, &key).await;
-        let texts = texts.map_err(|error| run.artifact_error(&error))?;
+        let texts = read_archive_texts(store, reading, &key).await?;
         let known = scans.iter().filter(|scan| texts.contains_key(**scan)).count();
         if best.as_ref().is_none_or(|(most, _)| known > *most) {
             best = Some((known, texts));
         }
     }
-    let (_, texts) = best.ok_or_else(|| {
-        let message = format!("{} to read {}", Input::Archive(reading), run.volume());
-        run.error(ErrorCategory::Pending, message)
+    let (_, texts) = best.ok_or_else(|| ReadingsError::Unread {
+        input: Input::Archive(reading),
+        volume: volume.clone(),
     })?;
     Ok(texts)
 }

@@ -8,18 +8,20 @@ use parkhang_models::line_detection::PageGeometry;
 use parkhang_models::recognition::ewts::to_unicode_exact;
 
 use super::archive::{lines_of, read_archive};
-use crate::stage::page_stage::{PlannedPage, VolumeRun};
 use crate::stage::quality::text_score;
 use crate::stage::read_volume::{ReadLine, ReadPage, read_volume};
-use parkhang_core::domain::{ErrorCategory, Input, JobKey, StageError, TextEncoding};
+use parkhang_core::domain::{Input, Inputs, JobKey, LayoutName, TextEncoding, VolumeId};
 use parkhang_store::artifact::{
-    ArtifactLayout, Digest, ImageName, LineDetectionRow, OcrResultRow, Segment, texts_key,
+    ArtifactError, ArtifactLayout, Digest, ImageName, LineDetectionRow, OcrResultRow, Segment, texts_key,
 };
+use parkhang_store::storage::{ArtifactStore, StorageError};
 
 /// A page as several jobs have read it.
 #[derive(Debug, Clone)]
-pub(crate) struct PageReadings {
-    pub(super) image_name: String,
+pub struct PageReadings {
+    pub(super) name: ImageName,
+    /// File name of the scan.
+    pub source_name: String,
     pub(super) page_index: i32,
     /// The inputs, the preferred one first, whose places the lines have.
     pub(super) inputs: Arc<Vec<Input>>,
@@ -27,11 +29,13 @@ pub(crate) struct PageReadings {
     pub(super) lines: Vec<Vec<ReadLine>>,
     /// Way to the scan from the straightened page of the first job.
     pub(super) geometry: PageGeometry,
+    /// Digest of what its texts are made of.
+    pub(super) made_of: Digest,
 }
 
 impl PageReadings {
     /// The readings as they are compared.
-    pub(super) fn readings(&self) -> Vec<Reading> {
+    pub fn readings(&self) -> Vec<Reading> {
         let reading = |lines: &Vec<ReadLine>| Reading {
             lines: lines.iter().map(line_of).collect(),
         };
@@ -107,56 +111,83 @@ impl Beside {
     }
 }
 
-/// Pages of a volume as one job has read it.
-///
-/// # Errors
-///
-/// [`ErrorCategory::Pending`] where the job has not read the volume yet.
-async fn read_input(run: &VolumeRun, job: &JobKey) -> Result<Vec<ReadPage>, StageError> {
-    let layout = ArtifactLayout::new(run.config().layout, job).volume(run.volume());
-    let texts = texts_key(run.store.as_ref(), &layout).await;
-    let texts = texts.map_err(|error| run.storage_error(&error))?.ok_or_else(|| {
-        let message = format!("job {job} to read {}", run.volume());
-        run.error(ErrorCategory::Pending, message)
-    })?;
-    read_volume(run, &layout, &texts).await
+/// Reason for which the readings of a volume are not to be had.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadingsError {
+    /// An input has not read the volume yet.
+    #[error("{input} has not read {volume} yet")]
+    Unread { input: Input, volume: VolumeId },
+    #[error("the job names none whose readings are to be combined: inputs=JOB,JOB")]
+    NoInputs,
+    /// A page has a name or a geometry that no page can have.
+    #[error("page {page}: {reason}")]
+    Page { page: String, reason: String },
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    #[error(transparent)]
+    Artifact(#[from] ArtifactError),
 }
 
-/// Reads what the jobs have read that the job of the run combines.
+/// Pages of a volume as one job has read it.
+async fn read_input(
+    store: &dyn ArtifactStore,
+    volume: &VolumeId,
+    layout: LayoutName,
+    job: &JobKey,
+) -> Result<Vec<ReadPage>, ReadingsError> {
+    let layout = ArtifactLayout::new(layout, job).volume(volume);
+    let texts = texts_key(store, &layout)
+        .await?
+        .ok_or_else(|| ReadingsError::Unread {
+            input: Input::Job(job.clone()),
+            volume: volume.clone(),
+        })?;
+    Ok(read_volume(store, &layout, &texts).await?)
+}
+
+/// Reads a volume page by page as its inputs have read it.
 ///
 /// # Errors
 ///
-/// When the job names none, one of them has not read the volume yet, or a table cannot be read.
-pub(super) async fn read_inputs(run: &VolumeRun) -> Result<Vec<PlannedPage<PageReadings>>, StageError> {
-    let inputs: Arc<Vec<Input>> = Arc::new(run.config().inputs.iter().cloned().collect());
+/// [`ReadingsError`] where none are named, one has not read the volume yet, or a table cannot be read.
+pub async fn read_readings(
+    store: &dyn ArtifactStore,
+    volume: &VolumeId,
+    layout: LayoutName,
+    inputs: &Inputs,
+) -> Result<Vec<PageReadings>, ReadingsError> {
+    let inputs: Arc<Vec<Input>> = Arc::new(inputs.iter().cloned().collect());
     let Some((Input::Job(first), others)) = inputs.split_first() else {
-        let message = "the job names none whose readings are to be combined: inputs=JOB,JOB";
-        return Err(run.error(ErrorCategory::Config, message));
+        return Err(ReadingsError::NoInputs);
     };
-    let input_error = |error: &dyn std::fmt::Display| run.error(ErrorCategory::Input, error);
-    let pages = read_input(run, first).await?;
+    let page_error = |page: &LineDetectionRow, reason: &dyn std::fmt::Display| ReadingsError::Page {
+        page: page.image_name.clone(),
+        reason: reason.to_string(),
+    };
+    let pages = read_input(store, volume, layout, first).await?;
     let mut beside = Vec::with_capacity(others.len());
     for input in others {
         beside.push(match input {
             Input::Job(job) => {
-                let pages = read_input(run, job).await?;
-                if let Some(error) = pages.iter().find_map(|page| page.geometry.as_ref().err()) {
-                    return Err(input_error(error));
+                let pages = read_input(store, volume, layout, job).await?;
+                for page in &pages {
+                    if let Err(reason) = &page.geometry {
+                        return Err(page_error(&page.row, reason));
+                    }
                 }
                 let by_name = pages.into_iter().map(|page| (page.row.image_name.clone(), page));
                 Beside::Job(by_name.collect())
             }
             Input::Archive(reading) => {
                 let scans: Vec<&str> = pages.iter().map(|page| page.row.source_name.as_str()).collect();
-                Beside::Archive(read_archive(run, *reading, &scans).await?)
+                Beside::Archive(read_archive(store, volume, *reading, &scans).await?)
             }
         });
     }
-    let mut planned = Vec::with_capacity(pages.len());
+    let mut readings = Vec::with_capacity(pages.len());
     for page in pages {
         let others = beside.iter_mut().map(|reading| reading.take(&page.row));
         let others: Vec<_> = others.collect();
-        let name = page.row.image_name;
         let own = (page.made_of, page.lines);
         let (made_of, lines): (Vec<Option<Digest>>, Vec<Vec<ReadLine>>) =
             std::iter::once(own).chain(others).unzip();
@@ -164,20 +195,16 @@ pub(super) async fn read_inputs(run: &VolumeRun) -> Result<Vec<PlannedPage<PageR
         let made_of = made_of
             .into_iter()
             .map(|made_of| made_of.unwrap_or_else(|| Digest::of(b"")));
-        planned.push(PlannedPage {
-            name: ImageName::new(name.as_str()).map_err(|error| input_error(&error))?,
-            index: u32::try_from(page.row.page_index).unwrap_or(0),
-            input_path: page.row.source_name,
-            input_hash: Digest::of_parts(made_of),
-            cost: 1.0,
-            input: PageReadings {
-                image_name: name,
-                page_index: page.row.page_index,
-                inputs: inputs.clone(),
-                lines,
-                geometry: page.geometry.map_err(|error| input_error(&error))?,
-            },
+        let name = ImageName::new(page.row.image_name.as_str());
+        readings.push(PageReadings {
+            name: name.map_err(|reason| page_error(&page.row, &reason))?,
+            page_index: page.row.page_index,
+            inputs: inputs.clone(),
+            lines,
+            geometry: page.geometry.map_err(|reason| page_error(&page.row, &reason))?,
+            made_of: Digest::of_parts(made_of),
+            source_name: page.row.source_name,
         });
     }
-    Ok(planned)
+    Ok(readings)
 }

@@ -33,7 +33,7 @@ impl Combiner<'_> {
         let text = line.text();
         OcrResultRow {
             perplexity: text_score(&text, TextEncoding::Unicode).perplexity(),
-            image_name: self.page.image_name.clone(),
+            image_name: self.page.name.to_string(),
             line_index: index,
             line_guid: match is_own {
                 true => from.row.line_guid.clone(),
@@ -58,7 +58,7 @@ impl Combiner<'_> {
         let input = &self.page.inputs[line.place.reading];
         let identity = format!(
             "{}/{}/{input}/{}",
-            self.volume, self.page.image_name, from.row.line_guid
+            self.volume, self.page.name, from.row.line_guid
         );
         Uuid::new_v5(&LINE_NAMESPACE, identity.as_bytes()).to_string()
     }

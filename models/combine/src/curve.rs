@@ -1,74 +1,6 @@
-//! Probabilities made of confidences.
+//! Curves from confidences to probabilities.
 
-use serde::{Deserialize, Serialize};
-
-/// Least and greatest probability that is believed of a syllable, whatever its reading says.
-const RANGE: (f32, f32) = (0.02, 0.995);
-
-/// Trust in a reading: how probably a syllable is right that it gives with a confidence, and one that it leaves out.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Trust {
-    /// Weight of its votes.
-    pub weight: f32,
-    /// Probability of being right at some confidences, which rise with them. Between two of them it is interpolated, beyond the
-    /// first and the last it stays. Without any a confidence is taken for the probability.
-    pub curve: Vec<Knot>,
-    /// Of a syllable without confidence.
-    pub unsaid: f32,
-    /// Of an omission, where another reading has a syllable.
-    pub omission: f32,
-}
-
-/// Point of the curve of a [`Trust`].
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Knot {
-    pub confidence: f32,
-    pub probability: f32,
-}
-
-impl Default for Trust {
-    /// Trust in a reading of which nothing is known.
-    fn default() -> Self {
-        Self {
-            weight: 1.0,
-            curve: Vec::new(),
-            unsaid: 0.7,
-            omission: 0.8,
-        }
-    }
-}
-
-impl Trust {
-    /// Probability that a syllable is right.
-    pub fn of(&self, confidence: Option<f32>) -> f32 {
-        let Some(confidence) = confidence.filter(|confidence| !confidence.is_nan()) else {
-            return bounded(self.unsaid);
-        };
-        let after = self.curve.partition_point(|knot| knot.confidence < confidence);
-        let probability = match (
-            after.checked_sub(1).map(|before| self.curve[before]),
-            self.curve.get(after),
-        ) {
-            (None, None) => confidence,
-            (Some(last), None) => last.probability,
-            (None, Some(first)) => first.probability,
-            (Some(before), Some(after)) => {
-                let share = (confidence - before.confidence) / (after.confidence - before.confidence);
-                before.probability + share * (after.probability - before.probability)
-            }
-        };
-        bounded(probability)
-    }
-
-    /// Probability that an omission is right.
-    pub fn of_omission(&self) -> f32 {
-        bounded(self.omission)
-    }
-}
-
-fn bounded(probability: f32) -> f32 {
-    probability.clamp(RANGE.0, RANGE.1)
-}
+use parkhang_algorithms::Knot;
 
 /// Bin of outcomes, or several that were pooled.
 #[derive(Debug, Clone, Copy)]
@@ -124,36 +56,10 @@ fn rises(before: Knot, after: Knot) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use parkhang_algorithms::Trust;
     use proptest::prelude::*;
 
     use super::*;
-
-    #[test]
-    fn a_probability_lies_between_those_of_its_neighbours() {
-        let knot = |confidence, probability| Knot {
-            confidence,
-            probability,
-        };
-        let trust = Trust {
-            curve: vec![knot(0.2, 0.4), knot(0.6, 0.8)],
-            ..Trust::default()
-        };
-        let near = |confidence, probability: f32| {
-            let found = trust.of(Some(confidence));
-            assert!((found - probability).abs() < 1e-6, "{confidence}: {found}");
-        };
-        near(0.0, 0.4);
-        near(0.2, 0.4);
-        near(0.3, 0.5);
-        near(0.9, 0.8);
-        assert_eq!(trust.of(None), 0.7);
-        assert_eq!(trust.of(Some(f32::NAN)), 0.7);
-        assert_eq!(
-            Trust::default().of(Some(1.0)),
-            0.995,
-            "nobody is believed for certain"
-        );
-    }
 
     #[test]
     fn a_confidence_that_says_too_much_is_corrected() {
