@@ -75,7 +75,7 @@ pub struct ExportArgs {
     /// The job was created by `node shards create`, so look it up in the artifact store and not in the database.
     #[arg(long, requires = "job")]
     pub shards: bool,
-    /// Leave out the corrections of people. Only text, pagexml, alto, hocr, iiif, jsonl, html and pdf have them; the other formats are of the tables.
+    /// Leave out the corrections of people. All formats have them but bboxes, chunks and bdrc, which are of the tables.
     #[arg(long, requires = "job")]
     pub original: bool,
     /// Formats, separated by commas.

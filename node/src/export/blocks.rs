@@ -11,6 +11,8 @@ use parkhang_store::artifact::{
 };
 use parkhang_store::storage::ArtifactStore;
 
+use super::corrections::{CorrectedVolume, blocks_of_lines, correct_blocks};
+
 /// Form of a document as one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DocumentForm {
@@ -32,16 +34,21 @@ pub struct NotMade(pub &'static str);
 pub struct VolumeBlocks {
     /// In the order of their numbers.
     pages: Vec<DocumentPage>,
+    untaken: usize,
 }
 
 impl VolumeBlocks {
-    /// Loads the blocks of a volume; `None` if it has none, as it went through another pipeline or has not come so far. A page that could
+    /// Loads the blocks of a volume with the corrections of people; `None` if it has none, as it went through another pipeline or has not come so far. A page that could
     /// not be read has a block that says so.
     ///
     /// # Errors
     ///
     /// If a table is missing or damaged, or the store cannot be reached.
-    pub async fn load(store: &dyn ArtifactStore, layout: &VolumeLayout) -> Result<Option<Self>> {
+    pub async fn load(
+        store: &dyn ArtifactStore,
+        layout: &VolumeLayout,
+        corrected: &CorrectedVolume,
+    ) -> Result<Option<Self>> {
         let Some(key) = blocks_key(store, layout).await? else {
             return Ok(None);
         };
@@ -56,6 +63,8 @@ impl VolumeBlocks {
                 .with_context(|| format!("block {index} of page {number}"))?;
             page.blocks.push(block);
         }
+        let is_of_lines = key == layout.line_blocks();
+        let untaken = correct(&mut by_page, corrected, is_of_lines);
         let failed = failed_pages(store, layout, &StageTable::built_in().names()).await?;
         for (_, failure) in failed {
             let page = by_page
@@ -68,7 +77,13 @@ impl VolumeBlocks {
         }
         Ok(Some(Self {
             pages: by_page.into_values().collect(),
+            untaken,
         }))
+    }
+
+    /// Number of corrected lines that the blocks have as they were read.
+    pub fn untaken(&self) -> usize {
+        self.untaken
     }
 
     /// The page of a number, from 1.
@@ -93,6 +108,27 @@ impl VolumeBlocks {
         super::write(&path, text.as_bytes())?;
         Ok(path)
     }
+}
+
+/// Puts the corrections of people into the blocks of pages; returns how many lines were not found there.
+fn correct(
+    blocks: &mut BTreeMap<i32, DocumentPage>,
+    corrected: &CorrectedVolume,
+    is_of_lines: bool,
+) -> usize {
+    let pages = corrected.read.pages.iter().zip(&corrected.document.pages);
+    let edited = pages.filter(|(read, _)| corrected.pages.contains_key(&read.image_name));
+    let mut untaken = 0;
+    for (read, now) in edited {
+        let page = blocks.values_mut().find(|page| page.image == read.source_name);
+        match page {
+            Some(page) if is_of_lines => page.blocks = blocks_of_lines(now),
+            Some(page) => untaken += correct_blocks(page, read, now),
+            // The stage has not come so far.
+            None => {}
+        }
+    }
+    untaken
 }
 
 /// The pages of a volume by their places, without blocks.

@@ -87,6 +87,10 @@ pub async fn run(arguments: ExportArgs) -> Result<ExitCode> {
         let left_out = pluralize(exported.without_text, "volume");
         eprintln!("{left_out} left out: no text yet");
     }
+    if exported.untaken > 0 {
+        let lines = pluralize(exported.untaken, "corrected line");
+        eprintln!("{lines} not found in blocks and tables, which have what was read there");
+    }
     for reason in &exported.refused {
         eprintln!("{reason}");
     }
@@ -105,6 +109,8 @@ pub struct Exported {
     pub without_text: usize,
     /// Pages of exported volumes that could not be read; they are marked with the reason.
     pub unread_pages: usize,
+    /// Corrected lines that were not found in the blocks of documents, which have there what was read.
+    pub untaken: usize,
     /// Reasons for which files were not written, each with the name of the volume; all others were.
     pub refused: Vec<String>,
 }
@@ -124,7 +130,7 @@ pub async fn export_all(
 ) -> Result<Exported> {
     let mut exported = Exported::default();
     for volume in &results.volumes(only)? {
-        let Some(document) = results
+        let Some(corrected) = results
             .document(volume)
             .await
             .with_context(|| volume.volume.to_string())?
@@ -134,16 +140,18 @@ pub async fn export_all(
             continue;
         };
         exported.volumes += 1;
+        let document = &*corrected.document;
         exported.unread_pages += document.pages.iter().filter(|page| page.error.is_some()).count();
         // The tables are read once for all formats.
         let blocks = if formats.iter().any(|format| format.has_blocks()) {
-            VolumeBlocks::load(results.store(), &volume.layout).await?
+            VolumeBlocks::load(results.store(), &volume.layout, &corrected).await?
         } else {
             None
         };
+        exported.untaken += blocks.as_ref().map_or(0, VolumeBlocks::untaken);
         for format in formats {
             let contents = Contents {
-                document: &document,
+                document,
                 blocks: blocks.as_ref(),
             };
             let file = write_volume(results.store(), volume, contents, *format, options, target).await;

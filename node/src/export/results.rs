@@ -14,7 +14,6 @@ use parkhang_store::storage::{ArtifactStore, LocalStore};
 use tracing::warn;
 
 use super::corrections::CorrectedVolume;
-use super::document::VolumeDocument;
 use super::load::load_volume;
 use crate::config::{Loaded, Pages};
 use crate::database::{Database, database_for_command};
@@ -154,16 +153,15 @@ impl Results {
     /// # Errors
     ///
     /// If a table is missing or damaged, or the store or the database cannot be reached.
-    pub async fn document(&self, volume: &StoredVolume) -> Result<Option<VolumeDocument>> {
+    pub async fn document(&self, volume: &StoredVolume) -> Result<Option<CorrectedVolume>> {
         let Some(document) = load_volume(self.store(), volume).await? else {
             return Ok(None);
         };
-        let Some(database) = &self.corrections else {
-            return Ok(Some(document));
+        let corrections = match &self.corrections {
+            Some(database) => database.store.corrections(&volume.volume).await?,
+            None => BTreeMap::new(),
         };
-        let corrections = database.store.corrections(&volume.volume).await?;
-        let corrected = CorrectedVolume::new(Arc::new(document), corrections);
-        Ok(Some(Arc::unwrap_or_clone(corrected.document)))
+        Ok(Some(CorrectedVolume::new(Arc::new(document), corrections)))
     }
 
     pub fn store(&self) -> &dyn ArtifactStore {

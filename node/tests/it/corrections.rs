@@ -320,10 +320,48 @@ fn kept_by_a_rerun(site: &Site, api: &Api, corrected: &str) {
     finish(site.command(["job", "rerun", "press", "--from", "line_detection", "--force"])).exits(0);
     finish(site.command(["job", "status", "press", "--wait"])).exits(0);
     assert_eq!(texts(&api.get(PAGE).is(200).json()), before);
-    let options = ["--config", "k_factor=1.5", "--config", "merge_lines=false"];
+    let options = [
+        "--pipeline",
+        "ocr_documents",
+        "--config",
+        "k_factor=1.5",
+        "--config",
+        "merge_lines=false",
+    ];
     finish(site.command_of(&[&["job", "create", "again", "--force"], &options[..]].concat())).exits(0);
     finish(site.command(["job", "status", "again", "--wait"])).exits(0);
     let again = api.get("/jobs/again/volumes/W1-I0/pages/1").is(200).json();
     assert!(texts(&again).contains(&corrected.to_owned()), "{again}");
     assert_eq!(again["unplaced"], json!([]));
+    in_documents(site, corrected);
+}
+
+/// Documents are made of what people have written.
+fn in_documents(site: &Site, corrected: &str) {
+    let written = |folder: &str, options: &[&str]| {
+        let to = site.path(folder);
+        let command = [
+            &[
+                "export",
+                "--job",
+                "again",
+                "--format",
+                "doctags,tei",
+                "--to",
+                to.to_str().unwrap(),
+            ],
+            options,
+        ]
+        .concat();
+        finish(site.command_of(&command)).exits(0);
+        ["doctags/W1-I0.doctags", "tei/W1-I0.xml"].map(|file| fs::read_to_string(to.join(file)).unwrap())
+    };
+    // A line may go on in the next block, so a clause is looked for.
+    let clause = corrected.trim_end_matches('།');
+    for document in written("documents", &[]) {
+        assert!(document.contains(clause), "{document}");
+    }
+    for document in written("documents as read", &["--original"]) {
+        assert!(!document.contains(clause), "{document}");
+    }
 }

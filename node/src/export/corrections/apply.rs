@@ -19,6 +19,8 @@ const LINES: Uuid = Uuid::from_u128(0x2a1f_63d0_0b5e_4c7b_8f0e_9a3c_51d8_7e46);
 /// Volume with the corrections of its pages.
 #[derive(Debug, Clone)]
 pub struct CorrectedVolume {
+    /// As it was read.
+    pub read: Arc<VolumeDocument>,
     pub document: Arc<VolumeDocument>,
     /// Pages that people have edited, by the names of their images.
     pub pages: BTreeMap<String, PageState>,
@@ -65,21 +67,23 @@ pub struct Unplaced {
 
 impl CorrectedVolume {
     /// Puts corrections in the place of what was read.
-    pub fn new(document: Arc<VolumeDocument>, corrections: BTreeMap<String, PageCorrections>) -> Self {
+    pub fn new(read: Arc<VolumeDocument>, corrections: BTreeMap<String, PageCorrections>) -> Self {
         let mut states = BTreeMap::new();
         if corrections.is_empty() {
             return Self {
-                document,
+                document: read.clone(),
+                read,
                 pages: states,
             };
         }
-        let mut document = Arc::unwrap_or_clone(document);
+        let mut document = VolumeDocument::clone(&read);
         for page in &mut document.pages {
             if let Some(corrections) = corrections.get(&page.image_name) {
                 states.insert(page.image_name.clone(), correct(page, corrections));
             }
         }
         Self {
+            read,
             document: Arc::new(document),
             pages: states,
         }

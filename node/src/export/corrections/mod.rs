@@ -5,6 +5,8 @@
 //! the lines are on the scan ([`place()`]). The stages know nothing of corrections, and their tables stay as they were written.
 
 mod apply;
+mod blocks;
 mod place;
 
 pub use apply::{CorrectedPage, CorrectedVolume, PageState, Unplaced, line_id};
+pub(super) use blocks::{blocks_of_lines, correct_blocks};
