@@ -149,4 +149,20 @@ mod tests {
             prop_assert_eq!(made, json!({"a": text}));
         }
     }
+
+    #[test]
+    fn fuzz_templates() {
+        let context =
+            json!({"row": {"url": "https://a.example", "n": 7}, "results": {"pages": ["one", "two"]}});
+        let corpus = [
+            "{\"url\": {{ row.url }}, \"pages\": {{ results.pages | join(\", \") }}}",
+            "{% for page in results.pages %}{{ page ~ row.n }}{% if not loop.last %},{% endif %}{% endfor %}",
+            "{{ range(row.n) | list | tojson }}",
+        ];
+        parkhang_fuzz::Fuzz::of_texts("templates", corpus).feeds_texts(|text| {
+            if let Ok(template) = BodyTemplate::new(text) {
+                let _ = template.render(&context, 10_000);
+            }
+        });
+    }
 }

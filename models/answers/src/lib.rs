@@ -14,4 +14,6 @@ pub mod short_message;
 pub mod vision;
 
 #[cfg(test)]
+mod fuzz;
+#[cfg(test)]
 mod golden;

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use parkhang_fuzz::Fuzz;
 use proptest::prelude::*;
 
 use super::*;
@@ -85,4 +86,50 @@ proptest! {
         let (_folder, path) = written(name.rsplit('/').next().unwrap(), &bytes);
         let _ = open(&path);
     }
+}
+
+/// Everything that can be asked of an ONNX file, without a file.
+#[test]
+fn fuzz_onnx() {
+    let names = ["easter2/folded.onnx", "crnn/folded.onnx", "crnn/preserve.onnx"];
+    let corpus = names.map(|name| std::fs::read(fixture(name)).unwrap());
+    Fuzz::new("onnx", corpus).feeds(|bytes| {
+        let Ok(graph) = OnnxGraph::parse("model.onnx".to_owned(), None, bytes) else {
+            return;
+        };
+        let _ = (graph.input_shape(), graph.external_files(), graph.layers(&[]));
+    });
+}
+
+#[test]
+fn fuzz_pytorch() {
+    let corpus = ["easter2/model.pth", "crnn/model.pth"].map(|name| std::fs::read(fixture(name)).unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.pth");
+    Fuzz::new("pytorch", corpus).feeds(|bytes| {
+        std::fs::write(&path, bytes).unwrap();
+        let _ = open(&path);
+    });
+}
+
+#[test]
+fn fuzz_safetensors() {
+    let header = |json: &str| [&(json.len() as u64).to_le_bytes()[..], json.as_bytes(), &[0; 24]].concat();
+    let corpus = [
+        header(
+            r#"{"a":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]},"b":{"dtype":"F16","shape":[4],"data_offsets":[16,24]}}"#,
+        ),
+        header(r#"{"__metadata__":{"k":"v"},"c":{"dtype":"I8","shape":[3,8],"data_offsets":[0,24]}}"#),
+    ];
+    Fuzz::new("safetensors", corpus).feeds(|bytes| {
+        let Ok(mut tensors) = WeightTensors::parse("w.safetensors", bytes) else {
+            return;
+        };
+        let _ = (
+            tensors.take("a", [2, 2]),
+            tensors.take("b", [4]),
+            tensors.take("c", [3, 8]),
+        );
+        let _ = tensors.finish();
+    });
 }

@@ -244,4 +244,13 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn fuzz_manifests() {
+        let corpus = [
+            "{\"s3_key\": \"hkex/1.pdf\", \"exchange\": \"hkex\"}\ns3://bucket/hkex/2.pdf\n",
+            r#"["s3://bucket/a.pdf", {"s3_key": "b.pdf", "source_id": "7", "bucket": "c"}]"#,
+        ];
+        parkhang_fuzz::Fuzz::of_texts("manifests", corpus).feeds(|bytes| drop(read(bytes)));
+    }
 }

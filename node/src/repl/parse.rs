@@ -358,4 +358,15 @@ mod tests {
         assert!(message("job create --help").contains("Usage: job create"));
         assert!(message("job").contains("Usage: job"));
     }
+
+    #[test]
+    fn fuzz_command_lines() {
+        let corpus = [
+            "job create best --pipeline combine --inputs a,b --config k_factor=1.5 --json",
+            "tasks list press --state failed --limit 10",
+            "watch 2 job list",
+            "help job 'create \"",
+        ];
+        parkhang_fuzz::Fuzz::of_texts("command-lines", corpus).feeds_texts(|line| drop(parse(line)));
+    }
 }

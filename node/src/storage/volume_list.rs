@@ -295,4 +295,14 @@ mod tests {
         assert!(error.ends_with("volumes.txt: names no volumes"), "{error}");
         assert_eq!(VolumeArgs::default().named().unwrap(), None);
     }
+
+    #[test]
+    fn fuzz_volume_lists() {
+        let corpus = [
+            "# volumes\nW22084-I0886\nW1,I2,bench,1.0  # a comment\n",
+            r#"["W1-I1", {"w_id": "W1", "i_id": "I2"}, {"volume_id": "W1-I3"}]"#,
+            "{\"bdrc_w_id\": \"W1\", \"bdrc_i_id\": \"I2\", \"source\": \"archive\"}\n{\"volume_id\": \"W1-I3\"}",
+        ];
+        parkhang_fuzz::Fuzz::of_texts("volume-lists", corpus).feeds(|bytes| drop(read_list(bytes)));
+    }
 }

@@ -124,4 +124,23 @@ mod tests {
             assert!(refused(&format!("<alto>{bad}</alto>")).contains("line l1"));
         }
     }
+
+    #[test]
+    fn fuzz_transcriptions() {
+        let alto = concat!(
+            r#"<alto><Description><sourceImageInformation><fileName>a.jpg</fileName></sourceImageInformation></Description>"#,
+            r#"<Layout><Page WIDTH="200" HEIGHT="100"><TextLine HPOS="1" VPOS="2" WIDTH="90" HEIGHT="10">"#,
+            r#"<Shape><Polygon POINTS="1,2 91,2 91,12"/></Shape><String CONTENT="ཀ་"/><SP/><String CONTENT="ཁ"/></TextLine></Page></Layout></alto>"#
+        );
+        let page = concat!(
+            r#"<PcGts><Page imageFilename="a.jpg" imageWidth="200" imageHeight="100"><ReadingOrder><OrderedGroup>"#,
+            r#"<RegionRefIndexed index="0" regionRef="r"/></OrderedGroup></ReadingOrder><TextRegion id="r">"#,
+            r#"<TextLine id="l"><Coords points="0,0 9,0 9,4"/><TextEquiv><Unicode>ཁ &amp; ག</Unicode></TextEquiv></TextLine></TextRegion></Page></PcGts>"#
+        );
+        parkhang_fuzz::Fuzz::of_texts("transcriptions", [alto, page]).feeds_texts(|text| {
+            if let Ok(Some(read)) = crate::transcription::of_text(text) {
+                assert!(read.lines.iter().all(|line| line.polygon.len() >= 3), "{read:?}");
+            }
+        });
+    }
 }

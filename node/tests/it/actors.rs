@@ -69,7 +69,19 @@ fn slow_storage(site: &Site, node: &str, delay_ms: &str, seconds: &str) {
     finish(site.command(slow)).exits(0);
 }
 
-/// Rows: 249, 250.
+/// The state store has what a worker is at: the page of a volume, its step, and since when.
+fn what_is_going_on_is_known(site: &Site, node: &str) {
+    let at_work = |actor: &Value| {
+        let page = &actor["work"]["at_work"][0];
+        (actor["work"]["job"] == JOB && page["page"].is_string() && page["since"].is_string())
+            .then(|| page.clone())
+    };
+    let page = Wait::until("a page at work is known")
+        .sees(|| actors(site, node).iter().find_map(at_work), Option::is_some);
+    assert!(page.unwrap()["step"].is_string());
+}
+
+/// Rows: 88, 249, 250.
 #[test]
 fn faults_and_restarts_during_a_job_cost_it_nothing_but_time() {
     let mut site = site(3, 4);
@@ -80,6 +92,7 @@ fn faults_and_restarts_during_a_job_cost_it_nothing_but_time() {
     slow_storage(&site, worker.name(), "1000", "600");
     finish(site.command(["job", "create", JOB])).exits(0);
 
+    what_is_going_on_is_known(&site, worker.name());
     to_a_worker(&site, worker.name(), ["chaos", "kill"]);
     to_a_worker(&site, worker.name(), ["actors", "restart"]);
     Wait::until("a lease was lost").sees(

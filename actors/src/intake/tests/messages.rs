@@ -132,3 +132,16 @@ async fn a_message_names_a_volume_of_its_source() {
         assert!(volume(w_id, source, version).is_err(), "{w_id} {source}");
     }
 }
+
+/// What anybody may put into a queue that is read: it names a volume or is refused.
+#[tokio::test]
+async fn fuzz_requests() {
+    let corpus = golden("receive_cases.jsonl")
+        .into_iter()
+        .map(|case| case["message"].to_string());
+    parkhang_fuzz::Fuzz::of_texts("requests", corpus).feeds_texts(|text| {
+        if let Ok(message) = serde_json::from_str::<Value>(text) {
+            let _ = VolumeMessage::read(&delivery(&message)).and_then(|message| message.volume());
+        }
+    });
+}

@@ -213,4 +213,14 @@ mod tests {
         let error = TaskMessage::read(&serde_json::to_string(&later).unwrap()).unwrap_err();
         assert!(error.to_string().contains("version 2"), "{error}");
     }
+
+    #[test]
+    fn fuzz_task_messages() {
+        let body = serde_json::to_string(&TaskMessage::of(&outgoing(5, 0))).unwrap();
+        parkhang_fuzz::Fuzz::of_texts("task-messages", [body]).feeds_texts(|text| {
+            if let Ok(message) = TaskMessage::read(text) {
+                assert_eq!(message.fence(&stage("ocr")).task, TaskId(message.task_id));
+            }
+        });
+    }
 }

@@ -135,3 +135,41 @@ fn released_encodings_stay() {
     let released: Vec<&str> = include_str!("released.hex").lines().collect();
     assert_eq!(encodings.join("\n"), released.join("\n"));
 }
+
+/// Bytes of a peer that is broken or hostile: each is a message or a fault, and what a message says is checked.
+#[test]
+fn fuzz_messages() {
+    let corpus = include_str!("released.hex")
+        .lines()
+        .map(|line| hex::decode(line).unwrap());
+    parkhang_fuzz::Fuzz::new("messages", corpus).feeds(|bytes| {
+        let envelope = Envelope::from_bytes(bytes.to_vec());
+        macro_rules! open {
+            ($($message:ident),+ $(,)?) => { $(let _ = envelope.open::<$message>();)+ };
+        }
+        open!(
+            Fault,
+            Handshake,
+            EndpointInfo,
+            AssignReply,
+            Heartbeat,
+            HeartbeatReply,
+            ReportReply,
+            Drain,
+            DrainReply,
+            Cancel,
+            CancelReply,
+            NodeNotice,
+            NoticeReply,
+            Command,
+            CommandReply,
+            Spend,
+            SpendReply,
+        );
+        let _ = envelope.open::<Assign>().map(Assign::into_assignment);
+        let _ = envelope
+            .open::<AssignDocument>()
+            .map(AssignDocument::into_assignment);
+        let _ = envelope.open::<Report>().map(Report::into_report);
+    });
+}

@@ -462,3 +462,33 @@ fn polygons_of_another_shape_are_refused() {
         );
     }
 }
+
+/// Tables as they may lie in an archive that others write to.
+#[test]
+fn fuzz_tables() {
+    let text = OcrResultRow {
+        image_name: "p1".to_owned(),
+        line_index: 0,
+        line_guid: "a".to_owned(),
+        text: "བཀྲ་ཤིས།".to_owned(),
+        encoding: parkhang_core::domain::TextEncoding::Unicode,
+        page_index: 0,
+        confidence: Some(0.5),
+        segments: Vec::new(),
+        outline: Some(vec![[0, 0], [9, 0], [9, 9]]),
+        alignment: None,
+        perplexity: Some(3.5),
+        sources: Some(vec![1, 2]),
+    };
+    let corpus = [
+        encode(&[text.clone(), text]).to_vec(),
+        encode::<LineDetectionRow>(&[]).to_vec(),
+    ];
+    parkhang_fuzz::Fuzz::new("tables", corpus).feeds(|bytes| {
+        let bytes = Bytes::copy_from_slice(bytes);
+        let _ = (
+            decode::<OcrResultRow>(bytes.clone()),
+            decode::<LineDetectionRow>(bytes),
+        );
+    });
+}

@@ -6,6 +6,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod fuzz;
 mod layers;
 mod made;
 mod pictures;

@@ -116,3 +116,20 @@ proptest! {
         let _ = (to_unicode(&text), to_unicode_exact(&text), to_wylie(&text));
     }
 }
+
+#[test]
+fn fuzz_wylie() {
+    let corpus = [
+        "bkra shis bde legs/",
+        "oM ma Ni pad+me hU~M`/ /",
+        "'jam dpal g.yang [sic] \\u0f40",
+        "བཀྲ་ཤིས། ཨོཾ་མ་ཎི་པདྨེ་ཧཱུྂ།",
+    ];
+    parkhang_fuzz::Fuzz::of_texts("wylie", corpus).feeds_texts(|text| {
+        let _ = (
+            to_unicode(text),
+            to_wylie(&to_unicode_exact(text)),
+            to_wylie(text),
+        );
+    });
+}

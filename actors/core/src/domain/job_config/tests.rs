@@ -205,3 +205,23 @@ fn numbers_are_shown_as_they_were_written() {
         "2.0"
     );
 }
+
+#[test]
+fn fuzz_configurations() {
+    let corpus = [
+        "k_factor=1.5\nmerge_lines=false\ngeneration=gen1",
+        "inputs=ocr-8,archive:gv,ocr-7\nhow=vote\nmodels=ocr=m",
+        "inputs=[\"a\",\"b\"]\ntrust=[{\"input\":\"a\",\"weight\":2.5,\"curve\":[{\"confidence\":0.5,\"probability\":0.7}],\"unsaid\":0.5,\"omission\":0.5}]",
+        "timeout_s=90\nretries=2\nbudget=10.50\npriority=-3\nlayout=bdrc_v2",
+    ];
+    parkhang_fuzz::Fuzz::of_texts("configurations", corpus).feeds_texts(|text| {
+        if let Ok(config) = JobConfig::default().with_overrides(text.lines()) {
+            let written = serde_json::to_string(&config).unwrap();
+            assert_eq!(
+                serde_json::from_str::<JobConfig>(&written).unwrap(),
+                config,
+                "{written}"
+            );
+        }
+    });
+}

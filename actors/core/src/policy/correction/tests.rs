@@ -198,3 +198,41 @@ proptest! {
         prop_assert_eq!(page.corrections().corrections, []);
     }
 }
+
+/// Whatever edits there are, made by whom, folding them ends, and knows of each line that was read once.
+#[test]
+fn fuzz_edits() {
+    let edit = |number: u128, replaces: &[(&str, &str)], with: &[(&str, &str)]| Edit {
+        id: Uuid::from_u128(number),
+        replaces: lines(replaces),
+        lines: lines(with),
+    };
+    let corpus = [
+        vec![
+            edit(1, &[("a", "x")], &[("a", "y")]),
+            edit(2, &[("a", "y"), ("b", "z")], &[("a", "yz")]),
+        ],
+        vec![edit(3, &[], &[("n", "note")]), edit(4, &[("n", "note")], &[])],
+        vec![edit(5, &[("a", "x"), ("b", "z")], &[("b", "z"), ("a", "x")])],
+    ];
+    let corpus = corpus.map(|edits| serde_json::to_string(&edits).unwrap());
+    parkhang_fuzz::Fuzz::of_texts("edits", corpus).feeds_texts(|text| {
+        let Ok(edits) = serde_json::from_str::<Vec<Edit>>(text) else {
+            return;
+        };
+        let mut page = Page::default();
+        for edit in edits {
+            let checked = edit.validated((1_000, 1_000), &[]);
+            if let Ok(Edit { replaces, lines, .. }) = checked {
+                let _ = page.make("eva", replaces, lines);
+            }
+        }
+        let corrections = page.corrections().corrections;
+        let originals = corrections.iter().flat_map(|correction| &correction.originals);
+        let mut ids: Vec<&str> = originals.map(|line| line.id.as_str()).collect();
+        let number = ids.len();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), number, "{corrections:?}");
+    });
+}

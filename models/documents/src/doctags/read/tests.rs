@@ -1,4 +1,5 @@
 use parkhang_cv::turn::Turn;
+use parkhang_fuzz::Fuzz;
 use proptest::prelude::*;
 
 use super::*;
@@ -287,4 +288,31 @@ proptest! {
     ], 0..30)) {
         let _ = read(&parts.concat());
     }
+}
+
+#[test]
+fn fuzz_doctags() {
+    let corpus = [
+        "<doctag><page_header><loc_10><loc_5><loc_200><loc_15>Annual report</page_header>\n\
+         <picture><loc_20><loc_100><loc_300><loc_200><caption><loc_20><loc_205><loc_300><loc_215>Figure 1</caption></picture>\n\
+         <unordered_list><list_item><loc_20><loc_220><loc_300><loc_230>· one</list_item></unordered_list></doctag>",
+        "<otsl><loc_20><loc_300><loc_300><loc_400><ched>Year<lcel><nl><fcel>2024<ucel>1,0<nl><xcel><fcel>བོད<nl></otsl><|end_of_text|>",
+        "<section_header_level_1>1 R&D</section_header_level_1><text><loc_1><loc_2><loc_3><loc_4>text</text>",
+    ];
+    Fuzz::of_texts("doctags", corpus).feeds_texts(|text| {
+        if let Ok(blocks) = read(text) {
+            let pages = [DocumentPage {
+                number: 1,
+                size: [GRID, GRID],
+                image: String::new(),
+                blocks,
+            }];
+            let _ = (
+                doctags(&pages),
+                crate::markdown(&pages),
+                crate::tei("t", &pages),
+                crate::html("t", &pages),
+            );
+        }
+    });
 }
