@@ -61,9 +61,9 @@ impl Library {
         }
     }
 
-    /// Two pages of each collection that may be shipped, or none without `PARKHANG_SHARED`.
+    /// Four pages of each collection that may be shipped, or none without `PARKHANG_SHARED`.
     pub(crate) fn of_collections() -> Option<Self> {
-        let pages = 2;
+        let pages = 4;
         let volumes = collections(pages)?.len();
         let scans = Scans::Collections;
         Some(Self {

@@ -373,7 +373,9 @@ async fn real_collections_are_read_whatever_happens() {
     let mut cluster = queues.cluster(Plan::full(library)).await;
     cluster.start_orchestrator(1, "").await;
     let echo = queues.echo().await;
+    // Enough that every worker has some until it is killed.
     cluster.create_job("kangyur").await;
+    cluster.create_job("tengyur").await;
     for worker in [0, 2, 1, 3] {
         cluster.until_busy(worker).await;
         cluster.kill_worker(worker);
@@ -381,7 +383,6 @@ async fn real_collections_are_read_whatever_happens() {
     }
     drop(echo);
 
-    cluster.create_job("tengyur").await;
     let frozen = freeze(&cluster, 0).await;
     cluster.kill_orchestrator(0);
     cluster.until_taken(&frozen).await;
