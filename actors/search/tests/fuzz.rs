@@ -51,7 +51,7 @@ fn fuzz_queries() {
             offset: 0,
             limit: 10,
         };
-        let _ = search(&snapshot, &request);
+        let _ = search(&[&snapshot], &request, &|| false);
     });
 }
 

@@ -11,7 +11,7 @@ use parkhang_pdf::{Document, Limits};
 /// Resolution at which rendering is quick.
 const DPI: f32 = 20.0;
 /// Pages that are looked at.
-const PAGES: usize = 2;
+const PAGES: u32 = 2;
 
 #[test]
 fn fuzz_documents() {

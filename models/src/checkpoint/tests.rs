@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use parkhang_fuzz::Fuzz;
 use proptest::prelude::*;
 
+use super::tensors::WeightTensors;
 use super::*;
 
 fn fixture(name: &str) -> PathBuf {
