@@ -1,7 +1,5 @@
 //! Routes, and the way of a request to its command.
 
-use std::sync::Arc;
-
 use axum::Router;
 use axum::body::Body;
 use axum::extract::rejection::RawPathParamsRejection;
@@ -22,8 +20,8 @@ use super::files::{OFFERS, Place, file};
 use super::openapi::document;
 use super::session;
 use super::state::ApiState;
-use crate::access::{Access, Tokens};
-use crate::admin::{Admin, Argument, Entry, Operator, Refusal, Reply, Verb, table};
+use crate::access::Access;
+use crate::admin::{Argument, Entry, Operator, Refusal, Reply, Verb, table};
 use crate::client::{ORCHESTRATOR, REPLY, ROOT};
 use crate::console;
 
@@ -35,16 +33,10 @@ const MAX_DENIED_BODY: usize = 16 << 10;
 /// Values of the parameters in a route's path.
 type Named = Result<RawPathParams, RawPathParamsRejection>;
 
-/// The console at `/`, and below `/api/v1` the commands of the table, which describe themselves in `openapi.json`. `secure` is
-/// whether requests come through TLS.
+/// The console at `/`, and below `/api/v1` the commands of the table, which describe themselves in `openapi.json`.
 /// `node` is the name of the orchestrator that answers.
-pub fn router(admin: Admin, tokens: Arc<Tokens>, secure: bool, node: &str) -> Router {
-    let pulse = Pulse::start(admin.store.clone());
-    let state = ApiState {
-        admin,
-        tokens,
-        secure,
-    };
+pub fn router(state: ApiState, node: &str) -> Router {
+    let pulse = Pulse::start(state.admin.store.clone());
     let (watching, introduced, node) = (state.clone(), state.clone(), node.to_owned());
     let (opening, asked) = (state.clone(), state.clone());
     // `close` gets no state: a browser must be able to sign out when its token is no longer accepted.

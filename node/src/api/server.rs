@@ -2,11 +2,14 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use axum::Router;
 
+use super::files::FILES;
+use super::per_caller::PerCaller;
+use super::pictures::Pictures;
 use super::router::router;
-use super::state::caller;
+use super::state::{ApiState, caller};
 use crate::access::{Access, Caller, OWN_TOKEN, Tokens, own_token};
 use crate::admin::Admin;
 use crate::client::Registration;
@@ -66,8 +69,15 @@ pub async fn serve(
         .map(|(certificate, key)| acceptor(certificate, key))
         .transpose()?;
     let tokens = Arc::new(tokens.with(owner, &own)?);
+    let api = ApiState {
+        admin,
+        tokens: tokens.clone(),
+        pictures: Pictures::new().context("cannot start the threads that draw pictures")?,
+        files: PerCaller::new(FILES),
+        secure: tls.is_some(),
+    };
     let site = Site {
-        router: router(admin, tokens.clone(), tls.is_some(), node).merge(beside.unwrap_or_default()),
+        router: router(api, node).merge(beside.unwrap_or_default()),
         shares: SHARES,
         recognise: Arc::new(move |headers| caller(&tokens, headers).map(|caller| caller.name.clone())),
         tls,

@@ -6,6 +6,8 @@ use axum::http::header::{AUTHORIZATION, COOKIE, HOST, ORIGIN};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 
 use super::answer::Denied;
+use super::per_caller::PerCaller;
+use super::pictures::Pictures;
 use crate::access::{Access, Caller, Tokens};
 use crate::admin::Admin;
 
@@ -20,6 +22,9 @@ pub const COOKIE_NAME: &str = "parkhang_token";
 pub struct ApiState {
     pub admin: Admin,
     pub tokens: Arc<Tokens>,
+    pub pictures: Pictures,
+    /// Places of callers whose files are made or sent.
+    pub files: PerCaller,
     /// True if requests come over TLS.
     pub secure: bool,
 }
