@@ -83,7 +83,7 @@ pub async fn serve(
         tls,
     };
     // A file that is missing or wrong has ended the start above, before the port is taken.
-    let listener = HttpListener::serve_nearby(address, "api.listen", site).await?;
+    let listener = HttpListener::serve(address, "api.listen", site).await?;
     let near = from_here(listener.address());
     let url = match identity {
         // Its name is in the certificate, which seldom holds addresses of loopback.
