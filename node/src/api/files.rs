@@ -37,9 +37,6 @@ const PIECE: usize = 64 << 10;
 const KEEP_PICTURE: &str = "private, max-age=3600";
 const KEEP_NOTHING: &str = "no-store";
 
-/// Header of a proxy that terminates TLS in front of an orchestrator without it.
-const FORWARDED_PROTOCOL: &str = "x-forwarded-proto";
-
 const JPEG: &str = "image/jpeg";
 const XML: &str = "application/xml";
 const LINKED_DATA: &str = "application/ld+json";
@@ -279,19 +276,14 @@ pub(super) async fn found(state: &ApiState, place: &Place) -> Result<(Job, Task)
 ///
 /// 422 if the Host header is missing or not valid.
 fn base(state: &ApiState, headers: &HeaderMap, job: &Job) -> Result<BaseUrl, Denied> {
-    // A client can set this header too; it only changes the links in its own answer.
-    let behind_tls = state.secure || text(headers, FORWARDED_PROTOCOL) == Some("https");
-    let scheme = if behind_tls { "https" } else { "http" };
+    let scheme = if state.is_secure(headers) { "https" } else { "http" };
     // The addresses in a manifest must be reachable by the client, and only its Host header tells under which
     // name it came.
-    let host = text(headers, HOST.as_str()).unwrap_or_default();
+    let host = headers.get(HOST).and_then(|value| value.to_str().ok());
+    let host = host.unwrap_or_default();
     format!("{scheme}://{host}{ROOT}/jobs/{}/iiif", job.key)
         .parse()
         .map_err(|_| Denied::invalid(format!("the Host header {host:?} is not valid")))
-}
-
-fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
-    headers.get(name).and_then(|value| value.to_str().ok())
 }
 
 impl Place {

@@ -38,11 +38,10 @@ type Named = Result<RawPathParams, RawPathParamsRejection>;
 pub fn router(state: ApiState, node: &str) -> Router {
     let pulse = Pulse::start(state.admin.store.clone());
     let (watching, introduced, node) = (state.clone(), state.clone(), node.to_owned());
-    let (opening, asked) = (state.clone(), state.clone());
-    // `close` gets no state: a browser must be able to sign out when its token is no longer accepted.
+    let (opening, asked, closing) = (state.clone(), state.clone(), state.clone());
     let session = post(move |request| session::open(opening.clone(), request))
         .get(move |headers| session::show(asked.clone(), headers))
-        .delete(session::close);
+        .delete(move |headers| session::close(closing.clone(), headers));
     let router = console::router()
         .route(
             &format!("{ROOT}/openapi.json"),

@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use axum::Router;
+use chrono::Utc;
+use secrecy::ExposeSecret;
 
 use super::files::FILES;
 use super::per_caller::PerCaller;
 use super::pictures::Pictures;
 use super::router::router;
-use super::state::{ApiState, caller};
-use crate::access::{Access, Caller, OWN_TOKEN, Tokens, own_token};
+use super::state::{ApiState, Callers};
+use crate::access::{Access, Caller, OWN_TOKEN, Sessions, Tokens, own_token};
 use crate::admin::Admin;
 use crate::client::Registration;
 use crate::config::{ClusterConfig, Loaded};
@@ -68,10 +70,16 @@ pub async fn serve(
     let tls = identity
         .map(|(certificate, key)| acceptor(certificate, key))
         .transpose()?;
-    let tokens = Arc::new(tokens.with(owner, &own)?);
+    // Orchestrators of a cluster know each other's sessions; one that is alone may have no secret but its token.
+    let secret = loaded.secrets.cookie.as_ref();
+    let secret = secret.map_or(own.as_str(), |secret| secret.text.expose_secret());
+    let callers = Callers {
+        sessions: Arc::new(Sessions::open(secret, &state, Utc::now())?),
+        tokens: Arc::new(tokens.with(owner, &own)?),
+    };
     let api = ApiState {
         admin,
-        tokens: tokens.clone(),
+        callers: callers.clone(),
         pictures: Pictures::new().context("cannot start the threads that draw pictures")?,
         files: PerCaller::new(FILES),
         secure: tls.is_some(),
@@ -79,7 +87,7 @@ pub async fn serve(
     let site = Site {
         router: router(api, node).merge(beside.unwrap_or_default()),
         shares: SHARES,
-        recognise: Arc::new(move |headers| caller(&tokens, headers).map(|caller| caller.name.clone())),
+        recognise: Arc::new(move |headers| callers.caller(headers).map(|caller| caller.name.clone())),
         tls,
     };
     // A file that is missing or wrong has ended the start above, before the port is taken.

@@ -47,6 +47,7 @@ mod search;
 mod searchable;
 mod services;
 mod shut_out;
+mod sessions;
 mod site;
 mod sources;
 mod support;

@@ -38,7 +38,7 @@ fn an_empty_token_file_makes_nobody_an_administrator() {
     std::fs::remove_file(site.path("state/api-token")).unwrap();
     let orchestrator = Node::start(&site, "orchestrator", &["127.0.0.1:1"]);
     let api = Api::of(&site, &orchestrator);
-    for nothing in ["Cookie: parkhang_token=", "Authorization: Bearer "] {
+    for nothing in ["Cookie: parkhang_session=", "Authorization: Bearer "] {
         api.ask("GET", "/api/v1/jobs", &[nothing], "")
             .refuses(401, "unauthorized");
     }
