@@ -4,9 +4,12 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{RawPathParams, RawQuery};
-use axum::http::header::{ACCEPT, CONTENT_TYPE};
+use axum::http::header::{
+    ACCEPT, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Request, StatusCode, Uri};
+use axum::middleware::map_response;
 use axum::response::Response;
 use axum::routing::{MethodFilter, get, on, post};
 use serde_json::{Map, Value, json};
@@ -105,6 +108,24 @@ pub fn router(state: ApiState, node: &str) -> Router {
             let message = "method not allowed for this path";
             Denied::new(StatusCode::METHOD_NOT_ALLOWED, "invalid", message)
         })
+        .layer(map_response(guarded))
+}
+
+/// Keeps browsers from taking an answer for something else than it is, and from running anything in it.
+async fn guarded(mut response: Response) -> Response {
+    for (name, value) in [
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (REFERRER_POLICY, "no-referrer"),
+        (
+            CONTENT_SECURITY_POLICY,
+            "default-src 'none'; frame-ancestors 'none'",
+        ),
+    ] {
+        // The console has a policy of its own.
+        let header = response.headers_mut().entry(name);
+        header.or_insert(HeaderValue::from_static(value));
+    }
+    response
 }
 
 /// The name of the orchestrator that answers, and of the one that leads, if any does.

@@ -286,6 +286,12 @@ fn a_job_is_made_steered_and_read_over_http() {
 
     let volume = format!("/jobs/{JOB}/volumes/W1-I0");
     let pages = api.get(&format!("{volume}/pages")).is(200).json();
+    let head = image.head.to_lowercase();
+    assert!(head.contains("x-content-type-options: nosniff"), "{head}");
+    assert!(
+        head.contains("content-security-policy: default-src 'none'"),
+        "{head}"
+    );
     assert_eq!(pages["pages"].as_array().unwrap().len(), 2);
     let page = api.get(&format!("{volume}/pages/1")).is(200).json();
     let text = page["lines"][0]["text"].as_str().unwrap();
