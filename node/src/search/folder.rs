@@ -70,7 +70,7 @@ pub async fn run(arguments: SearchFolderArgs) -> Result<ExitCode> {
     let snapshot = folder.snapshot()?;
     let (indexed, refused) = (snapshot.volumes().len(), snapshot.refused().len());
     let (models, models_dir) = (QueryModels::default(), arguments.models_dir.as_deref());
-    let asked = ask(&arguments.question, vec![snapshot], &models, models_dir).await?;
+    let asked = ask(&arguments.question, vec![snapshot], &models, models_dir, None).await?;
     troubles.extend(asked.trouble);
     let pages = asked.found;
     let found = Found {
