@@ -132,3 +132,19 @@ async fn a_message_names_a_volume_of_its_source() {
         assert!(volume(w_id, source, version).is_err(), "{w_id} {source}");
     }
 }
+
+#[test]
+fn a_message_of_many_levels_is_malformed_and_nothing_else() {
+    let deep = "[".repeat(100_000);
+    for body in [
+        deep.clone(),
+        format!("{{\"w_id\":\"W1\",\"i_id\":{deep}"),
+        format!("{{\"broken_pages\":{deep}"),
+    ] {
+        let mut delivery = delivery(&json!({}));
+        delivery.body = body;
+        assert!(VolumeMessage::read(&delivery).is_err());
+        assert!(PageMessage::read(&delivery.body).is_err());
+        assert!(request::requests(&delivery, None).is_err());
+    }
+}
