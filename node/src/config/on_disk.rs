@@ -7,7 +7,7 @@ use parkhang_store::pages::{discover_volumes, read_intro_pages};
 use rustls::pki_types::UnixTime;
 
 use super::check::Finding;
-use super::secrets::{Secrets, check_private};
+use super::secrets::{Secrets, check_private, check_unchangeable};
 use super::sections::{ApiTls, ClusterConfig, PagesKind, SourceKind, Tls};
 use super::values::Role;
 use crate::access::Tokens;
@@ -68,11 +68,19 @@ fn tokens(config: &ClusterConfig) -> Option<Finding> {
     let path = config.api.tokens_file.as_deref()?;
     // Workers of the same configuration may run as a user who must not read the tokens.
     let reads_tokens = config.node.roles.contains(&Role::Orchestrator) && config.api.listen.is_some();
-    let error = reads_tokens.then(|| Tokens::read(path)).and_then(Result::err)?;
+    if !reads_tokens {
+        return None;
+    }
+    // Whoever may change it may make themselves an admin.
+    let message = match (Tokens::read(path), check_unchangeable(path)) {
+        (Err(error), _) => format!("{error:#}"),
+        (_, Err(message)) => format!("{}: {message}", path.display()),
+        _ => return None,
+    };
     Some(Finding {
         key: "api.tokens_file",
         because: &[],
-        message: format!("{error:#}"),
+        message,
     })
 }
 
