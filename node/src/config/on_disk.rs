@@ -203,6 +203,7 @@ fn tls(config: &ClusterConfig, now: UnixTime) -> Option<Finding> {
         certificate_file: Some(certificate),
         key_file: Some(key),
         ca_file: Some(ca),
+        revoked_file: revoked,
     } = &config.cluster.tls
     else {
         return None;
@@ -232,7 +233,12 @@ fn tls(config: &ClusterConfig, now: UnixTime) -> Option<Finding> {
         .roles
         .contains(&Role::Orchestrator)
         .then_some(dialled.as_str());
-    let identity = Identity { certificate, key, ca };
+    let identity = Identity {
+        certificate,
+        key,
+        ca,
+        revoked: revoked.as_deref(),
+    };
     let error = identity.verify(listens_as, now).err()?;
     // The error names a file, and the finding must name the key of that file.
     let wrong = match &error {
@@ -240,6 +246,7 @@ fn tls(config: &ClusterConfig, now: UnixTime) -> Option<Finding> {
             "cluster.tls.ca_file"
         }
         TlsError::Refused { path, .. } | TlsError::Pem { path, .. } if path == key => "cluster.tls.key_file",
+        TlsError::Pem { path, .. } if Some(path) == revoked.as_ref() => "cluster.tls.revoked_file",
         _ => "cluster.tls.certificate_file",
     };
     finding(wrong, &["cluster.advertise", "cluster.listen"], error.to_string())
