@@ -16,8 +16,9 @@ use crate::access::{Access, Caller, OWN_TOKEN, Sessions, Tokens, own_token};
 use crate::admin::Admin;
 use crate::client::Registration;
 use crate::config::{ClusterConfig, Loaded};
-use crate::http::{HttpListener, Shares, Site, acceptor};
+use crate::http::{Certificate, HttpListener, Shares, Site};
 use crate::tls::identity::read_details;
+use crate::tls::warn_before_end;
 
 /// Limits on connections. A proxy on this machine brings many users through one address, and a browser opens six connections.
 const SHARES: Shares = Shares {
@@ -68,7 +69,7 @@ pub async fn serve(
     };
     let identity = identity(&loaded.config, address);
     let tls = identity
-        .map(|(certificate, key)| acceptor(certificate, key))
+        .map(|(certificate, key)| Certificate::read(certificate, key))
         .transpose()?;
     // Orchestrators of a cluster know each other's sessions; one that is alone may have no secret but its token.
     let secret = loaded.secrets.cookie.as_ref();
@@ -90,6 +91,9 @@ pub async fn serve(
         recognise: Arc::new(move |headers| callers.caller(headers).map(|caller| caller.name.clone())),
         tls,
     };
+    if let Some((certificate, _)) = identity.filter(|_| loaded.config.api.tls.certificate_file.is_some()) {
+        warn_before_end("api.tls.certificate_file", certificate);
+    }
     // A file that is missing or wrong has ended the start above, before the port is taken.
     let listener = HttpListener::serve(address, "api.listen", site).await?;
     let near = from_here(listener.address());

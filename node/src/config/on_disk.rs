@@ -11,7 +11,7 @@ use super::secrets::{Secrets, check_private, check_unchangeable};
 use super::sections::{ApiTls, ClusterConfig, PagesKind, SourceKind, Tls};
 use super::values::Role;
 use crate::access::Tokens;
-use crate::http::acceptor;
+use crate::http::Certificate;
 use crate::networks;
 use crate::tls::TlsError;
 use crate::tls::identity::Identity;
@@ -162,7 +162,7 @@ fn api_tls(config: &ClusterConfig) -> Option<Finding> {
     else {
         return None;
     };
-    let (wrong, message) = match (check_private(key), acceptor(certificate, key)) {
+    let (wrong, message) = match (check_private(key), Certificate::read(certificate, key)) {
         (Err(message), _) => ("api.tls.key_file", format!("{}: {message}", key.display())),
         (_, Err(error)) => ("api.tls.certificate_file", format!("{error:#}")),
         _ => return None,

@@ -12,12 +12,12 @@ use axum::Router;
 use axum::http::HeaderMap;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
-use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::{debug, warn};
 
 use super::admission::{Admission, Admitted, Number, Shares};
 use super::connection::{HEAD, converse};
+use super::secure::Certificate;
 
 /// Pause after a failure to accept, such as too many open files, which would fail again at once.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -31,8 +31,8 @@ pub struct Site {
     pub router: Router,
     pub shares: Shares,
     pub recognise: Recognise,
-    /// TLS; if set, plain HTTP is not accepted.
-    pub tls: Option<TlsAcceptor>,
+    /// Certificate for TLS; if set, plain HTTP is not accepted.
+    pub tls: Option<Certificate>,
 }
 
 impl fmt::Debug for Site {
@@ -145,7 +145,7 @@ async fn serve(stream: TcpStream, site: Site, guest: &Guest) -> Result<()> {
         Some(tls) => {
             // The handshake runs in the connection's task: in the accepting loop a silent client would block
             // all others.
-            let shaken = timeout(HEAD, tls.accept(stream)).await;
+            let shaken = timeout(HEAD, tls.acceptor().accept(stream)).await;
             converse(shaken.context("no TLS handshake in time")??, site.router, seen).await
         }
     }
