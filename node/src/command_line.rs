@@ -17,6 +17,7 @@ use crate::client::{CallError, Orchestrators, ServerArgs};
 use crate::config::{ConfigArgs, Loaded};
 use crate::database::database_for_command;
 use crate::session::{Given, Line, Remote, Session, Shown, TIMEOUT};
+use crate::terminal::shown;
 use crate::whoami::operator;
 
 /// Flags of every command on the command line.
@@ -166,7 +167,7 @@ async fn on_database(
             entry.run_given(given, admin.clone()).await
         };
         reply = entry
-            .until_over(&given, reply, ask, |news| eprintln!("{news}"))
+            .until_over(&given, reply, ask, |news| eprintln!("{}", shown(&news)))
             .await?;
     }
     Ok(Shown::of(reply, shared.json))

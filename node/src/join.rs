@@ -1,15 +1,16 @@
 //! Joining of a process to the cluster, according to its configuration.
 
 use std::io::ErrorKind;
-use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use parkhang_actors::cluster::{
-    Cluster, ClusterConfig, ClusterError, Cookie, NodeName, RedialPolicy, Security, Timings, TlsIdentity,
+    Cluster, ClusterConfig, ClusterError, Cookie, NodeName, RedialPolicy, Security, Timings, TlsFiles,
+    TlsIdentity,
 };
 use secrecy::ExposeSecret;
 
 use crate::config::Loaded;
+use crate::tls::warn_before_end;
 use crate::whoami::host;
 
 /// Name of the cluster among the endpoints of a process.
@@ -85,14 +86,22 @@ fn security(loaded: &Loaded) -> Result<Security> {
         .context("a cluster needs a secret that its nodes share (cluster.cookie_file)")?;
     let cookie = Cookie::new(secret.text.expose_secret())?;
     let tls = &loaded.config.cluster.tls;
-    let files = |ca: &Option<PathBuf>, certificate: &Option<PathBuf>, key: &Option<PathBuf>| {
-        Some((ca.clone()?, certificate.clone()?, key.clone()?))
+    let files = || {
+        Some(TlsFiles {
+            authority: tls.ca_file.clone()?,
+            chain: tls.certificate_file.clone()?,
+            key: tls.key_file.clone()?,
+            revoked: tls.revoked_file.clone(),
+        })
     };
-    Ok(match files(&tls.ca_file, &tls.certificate_file, &tls.key_file) {
-        Some((ca, certificate, key)) => Security::MutualTls {
-            cookie,
-            identity: TlsIdentity::load(&ca, &certificate, &key)?,
-        },
+    Ok(match files() {
+        Some(files) => {
+            warn_before_end("cluster.tls.certificate_file", &files.chain);
+            Security::MutualTls {
+                cookie,
+                identity: TlsIdentity::load(files)?,
+            }
+        }
         // The check of the configuration has refused addresses beyond this machine without TLS, and the
         // transport does so again.
         None => Security::Loopback(cookie),

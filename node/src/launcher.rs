@@ -38,7 +38,7 @@ pub async fn launcher(loaded: &Loaded) -> Result<Option<Arc<dyn Launcher>>> {
         })),
         LauncherKind::Ecs => {
             let cluster = section.ecs_cluster.clone();
-            Arc::new(EcsLauncher::open(aws(loaded), cluster).await?)
+            Arc::new(EcsLauncher::open(aws(loaded), cluster, section.ecs_limit).await?)
         }
         LauncherKind::Asg => Arc::new(AsgLauncher::open(aws(loaded)).await?),
     }))

@@ -43,6 +43,7 @@ mod session;
 mod shards;
 mod simulate;
 mod storage;
+mod terminal;
 mod tls;
 mod traces;
 mod transcription;
@@ -97,7 +98,7 @@ fn finish(outcome: anyhow::Result<ExitCode>) -> ExitCode {
     match outcome {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            eprintln!("error: {}", terminal::shown(&format!("{error:#}")));
             ExitCode::FAILURE
         }
     }

@@ -14,7 +14,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 
 use super::error::{LinkError, Phase};
 use super::security::Security;
-use super::sessions::{Session, Sessions};
+use super::sessions::{Session, Sessions, Trust};
 use super::socket::tune;
 use super::stream::Link;
 use super::transport::{PeerAddress, Timings};
@@ -67,9 +67,11 @@ impl Connector {
             Security::MutualTls { identity, .. } => {
                 let name = ServerName::try_from(peer.host().to_owned())
                     .map_err(|_| LinkError::ServerName(peer.host().to_owned()))?;
-                let handshake = identity.connector.connect(name, stream);
+                let handshake = identity.connector().connect(name, stream);
                 let stream = self.within(Phase::TlsHandshake, handshake).await?;
-                self.establish(stream, peer.as_str(), Side::Dialled).await
+                let trust = Trust::of(identity, stream.get_ref().1.peer_certificates());
+                let session = self.establish(stream, peer.as_str(), Side::Dialled).await?;
+                Ok(session.while_trusted(trust))
             }
         }
     }
@@ -82,9 +84,11 @@ impl Connector {
         match &self.security {
             Security::Loopback(_) => self.establish(stream, &from, Side::Accepted).await,
             Security::MutualTls { identity, .. } => {
-                let handshake = identity.acceptor.accept(stream);
+                let handshake = identity.acceptor().accept(stream);
                 let stream = self.within(Phase::TlsHandshake, handshake).await?;
-                self.establish(stream, &from, Side::Accepted).await
+                let trust = Trust::of(identity, stream.get_ref().1.peer_certificates());
+                let session = self.establish(stream, &from, Side::Accepted).await?;
+                Ok(session.while_trusted(trust))
             }
         }
     }

@@ -46,7 +46,7 @@ pub use registry::NodeRegistry;
 pub use remote_orchestrator::{RemoteOrchestrator, UplinkConfig};
 pub use remote_pools::{RemotePools, RemotePoolsConfig};
 pub use security::{Cookie, InsecureAddress, Security, WeakCookie};
-pub use tls::{TlsError, TlsIdentity};
+pub use tls::{TlsError, TlsFiles, TlsIdentity};
 pub use transport::{Cluster, ClusterConfig, InvalidPeer, PeerAddress, Timings};
 
 #[cfg(test)]

@@ -7,6 +7,10 @@ use ractor::ActorRef;
 use ractor_cluster::node::NodeServerSessionInformation;
 use ractor_cluster::{NodeEventSubscription, NodeSessionMessage};
 use tokio::sync::watch;
+use tokio_rustls::rustls::pki_types::CertificateDer;
+use tracing::warn;
+
+use super::tls::TlsIdentity;
 
 /// State of a session.
 #[derive(Debug, Clone)]
@@ -33,6 +37,24 @@ pub(super) struct Session {
     label: String,
     state: watch::Receiver<State>,
     sessions: Sessions,
+    /// Certificate of the peer, where it has shown one.
+    trust: Option<Trust>,
+}
+
+/// Certificate of a peer, and who decides whether it is accepted.
+#[derive(Debug)]
+pub(super) struct Trust {
+    identity: TlsIdentity,
+    peer: Vec<CertificateDer<'static>>,
+}
+
+impl Trust {
+    pub(super) fn of(identity: &TlsIdentity, peer: Option<&[CertificateDer<'static>]>) -> Self {
+        Self {
+            identity: identity.clone(),
+            peer: peer.unwrap_or_default().to_vec(),
+        }
+    }
 }
 
 impl Sessions {
@@ -51,6 +73,7 @@ impl Sessions {
             label,
             state,
             sessions: self.clone(),
+            trust: None,
         }
     }
 
@@ -127,10 +150,27 @@ impl Session {
         }
     }
 
-    /// Waits for the end of the session.
+    /// The same session, which ends when the certificate of the peer is not accepted any more.
+    pub(super) fn while_trusted(self, trust: Trust) -> Self {
+        // The fields cannot be moved out of a session, as it ends when it is dropped.
+        let mut session = self;
+        session.trust = Some(trust);
+        session
+    }
+
+    /// Waits until the session has ended, or is to end as its peer is not trusted any more.
     pub(super) async fn closed(&mut self) {
-        // Fails for a session that ended with its node server, which the table forgets.
-        let _ = self.state.wait_for(|state| matches!(state, State::Closed)).await;
+        let closed = self.state.wait_for(|state| matches!(state, State::Closed));
+        match &self.trust {
+            // Fails for a session that ended with its node server, which the table forgets.
+            None => drop(closed.await),
+            Some(Trust { identity, peer }) => tokio::select! {
+                closed = closed => drop(closed),
+                () = identity.refuses(peer) => {
+                    warn!(session = self.label, "the certificate of a peer is not accepted any more; its session ends");
+                }
+            },
+        }
     }
 }
 

@@ -22,6 +22,7 @@ use super::partition::Partition;
 use super::redial::{Redial, RedialPolicy};
 use super::security::Security;
 use super::sessions::Sessions;
+use super::tls::{LOOK, TlsIdentity};
 use crate::telemetry::{Connected, Disconnected};
 
 /// Default limit on the bytes of one frame. Messages are far smaller; only the list of a node's endpoints can be larger than they.
@@ -190,6 +191,9 @@ impl Cluster {
             CancellationToken::new(),
             CancellationToken::new(),
         );
+        if let Security::MutualTls { identity, .. } = &connector.security {
+            tasks.spawn(keep_fresh(identity.clone(), leaving.clone()));
+        }
         if let Some(listener) = listener {
             tasks.spawn(listener::serve(
                 listener,
@@ -267,6 +271,17 @@ async fn bind(address: SocketAddr, security: &Security) -> Result<TcpListener, C
     TcpListener::bind(address)
         .await
         .map_err(|source| ClusterError::Listen { address, source })
+}
+
+/// Looks from time to time whether certificates have changed: peers that were connected before are to lose what they had.
+async fn keep_fresh(identity: TlsIdentity, leaving: CancellationToken) {
+    while leaving
+        .run_until_cancelled(tokio::time::sleep(LOOK))
+        .await
+        .is_some()
+    {
+        identity.look();
+    }
 }
 
 /// Number of successive failures to connect of which one is logged as a warning.

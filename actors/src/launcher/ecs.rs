@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use aws_credential_types::provider::SharedCredentialsProvider;
 
 use super::aws::{AwsOptions, shared_config};
-use super::{Launcher, LauncherError, Workers};
+use super::{Launcher, LauncherError, Workers, within};
 use client::Client;
 use parkhang_core::domain::Hardware;
 
@@ -22,6 +22,8 @@ pub struct EcsLauncher {
     options: AwsOptions,
     /// ECS cluster of the services; `None` for the account's default one.
     cluster: Option<String>,
+    /// Largest number of tasks of a service: beyond it only the account has a limit, which is no protection from a slip.
+    limit: u32,
 }
 
 impl EcsLauncher {
@@ -30,13 +32,17 @@ impl EcsLauncher {
     /// # Errors
     ///
     /// [`LauncherError::Credentials`] when there are no credentials or no region.
-    pub async fn open(options: AwsOptions, cluster: Option<String>) -> Result<Self, LauncherError> {
-        Self::connect(options, cluster, None).await
+    pub async fn open(
+        options: AwsOptions,
+        cluster: Option<String>,
+        limit: u32,
+    ) -> Result<Self, LauncherError> {
+        Self::connect(options, (cluster, limit), None).await
     }
 
     pub(super) async fn connect(
         options: AwsOptions,
-        cluster: Option<String>,
+        (cluster, limit): (Option<String>, u32),
         credentials: Option<SharedCredentialsProvider>,
     ) -> Result<Self, LauncherError> {
         let shared = shared_config(&options, credentials).await?;
@@ -44,6 +50,7 @@ impl EcsLauncher {
             client: Client::new(&shared, options.endpoint.as_deref())?,
             options,
             cluster,
+            limit,
         })
     }
 }
@@ -73,7 +80,7 @@ impl Launcher for EcsLauncher {
             running: there.min(desired),
             starting: service.pending_count,
             stopping: there.saturating_sub(desired),
-            limit: None,
+            limit: Some(self.limit),
             names: None,
         })
     }
@@ -85,6 +92,7 @@ impl Launcher for EcsLauncher {
         _: &BTreeSet<String>,
     ) -> Result<(), LauncherError> {
         let name = self.options.name(hardware)?;
+        within(Some(self.limit), hardware, count)?;
         let cluster = self.cluster.as_deref();
         self.client.update_service(cluster, name, count).await
     }

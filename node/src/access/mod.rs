@@ -2,15 +2,17 @@
 //!
 //! Both the command table and the HTTP interface ask for a role and the second one for a token as well, so neither of them can own
 //! these types without the other importing it. The room therefore stands below both and must know neither commands nor HTTP:
-//! it answers who a token belongs to and what its owner may do, and nothing else.
+//! it answers who a token or a session belongs to and what its owner may do, and nothing else.
 
 pub mod command;
 mod own_token;
+mod sessions;
 mod tokens;
 
 use clap::ValueEnum;
 
 pub use self::own_token::{OWN_TOKEN, own_token, read_own_token};
+pub use self::sessions::{LASTS, Sessions};
 pub use self::tokens::{Caller, Tokens};
 
 /// Role that a command asks for. Each includes those before it.

@@ -68,6 +68,11 @@ impl Tokens {
     /// Returns the owner of a token. The time that this takes tells neither whether nor at which place the token was found. One
     /// that is too short belongs to nobody, even if a file holds its hash.
     pub fn caller(&self, token: &str) -> Option<&Caller> {
+        self.entry(token).map(|(caller, _)| caller)
+    }
+
+    /// Returns the owner of a token and its hash, as [`Self::caller`] does.
+    pub fn entry(&self, token: &str) -> Option<(&Caller, &[u8; 32])> {
         // A file that holds the hash of an empty text must not let in a caller who presents an empty token.
         if !is_long_enough(token) {
             return None;
@@ -77,10 +82,15 @@ impl Tokens {
         let mut found = None;
         for (caller, known) in &self.0 {
             if bool::from(known.ct_eq(&hash)) {
-                found = Some(caller);
+                found = Some((caller, known));
             }
         }
         found
+    }
+
+    /// Returns the owners of the tokens with their hashes.
+    pub fn entries(&self) -> impl Iterator<Item = (&Caller, &[u8; 32])> {
+        self.0.iter().map(|(caller, hash)| (caller, hash))
     }
 }
 

@@ -45,6 +45,7 @@ use crate::config::Loaded;
 
 pub use self::arguments::{Argument, Kind};
 pub use self::command::{Access, Entry, Reply, VOLUME_LIST, Verb};
+pub use self::corrections::too_many_edits;
 pub use self::diagnosis::{cluster_facts, missing_models};
 pub use self::entities::EntityDatabases;
 pub use self::jobs::{by_job, models_pair};

@@ -15,7 +15,7 @@ use super::body::read_body;
 use super::files::{Place, found};
 use super::openapi::responses;
 use super::state::ApiState;
-use crate::admin::{Access, PageAnswer, Refusal};
+use crate::admin::{Access, PageAnswer, Refusal, too_many_edits};
 use crate::export::document::{PageDocument, pairs};
 use crate::export::{CorrectedPage, line_id};
 
@@ -36,13 +36,18 @@ pub async fn edit(state: &ApiState, place: Place, request: Request<Body>) -> Res
     let number = place.page_number();
     let admin = &state.admin;
     let store = &admin.store;
-    let corrected = async || {
-        let page = admin.library.corrected_page(store, (&job, &task), |_| Ok(number));
-        page.await.map(|(_, page)| page)
+    let (_, read) = admin.library.page((&job, &task), |_| Ok(number)).await?;
+    let corrections = async || {
+        let corrections = store.corrections_of_page(&task.volume, &read.image_name);
+        corrections.await.map_err(Refusal::from)
     };
     // One that is sent again may have changed the page that it is compared with.
     if !store.has_edit(&edit.id).await.map_err(Refusal::from)? {
-        let before = corrected().await?;
+        let corrections = corrections().await?;
+        if corrections.is_full() {
+            return Err(Denied::invalid(too_many_edits(&read.image_name)));
+        }
+        let before = CorrectedPage::new(read.clone(), &corrections);
         let new = checked(edit, &before, (&job, &task.volume), &caller.name)?;
         match store.record_edit(&new).await.map_err(Refusal::from)? {
             EditOutcome::Recorded => {}
@@ -53,8 +58,8 @@ pub async fn edit(state: &ApiState, place: Place, request: Request<Body>) -> Res
             }
         }
     }
-    let after = PageAnswer::from(&corrected().await?);
-    Ok(json(StatusCode::OK, &json!(after)))
+    let after = CorrectedPage::new(read.clone(), &corrections().await?);
+    Ok(json(StatusCode::OK, &json!(PageAnswer::from(&after))))
 }
 
 /// Checks an edit against the page that it is of.

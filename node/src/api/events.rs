@@ -1,8 +1,7 @@
 //! Notification of clients that something has changed, by server-sent events.
 
-use std::collections::HashMap;
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
@@ -11,10 +10,11 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use futures::{Stream, stream};
 use parkhang_state::PostgresStore;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::Instant;
 
 use super::answer::Denied;
+use super::per_caller::PerCaller;
 use super::state::ApiState;
 use crate::admin::Access;
 use crate::http::Endless;
@@ -31,8 +31,7 @@ const STREAMS: usize = 24;
 #[derive(Debug, Clone)]
 pub struct Pulse {
     beat: Arc<watch::Sender<u64>>,
-    /// Permits for the streams of each caller, by name.
-    streams: Arc<Mutex<HashMap<String, Arc<Semaphore>>>>,
+    streams: PerCaller,
 }
 
 impl Pulse {
@@ -65,26 +64,15 @@ impl Pulse {
         });
         Self {
             beat,
-            streams: Arc::default(),
+            streams: PerCaller::new(STREAMS),
         }
-    }
-
-    fn stream_of(&self, caller: &str) -> Option<OwnedSemaphorePermit> {
-        let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
-        streams
-            .entry(caller.to_owned())
-            .or_insert_with(|| Arc::new(Semaphore::new(STREAMS)))
-            .clone()
-            // A stream never ends by itself, so waiting for a permit could last for ever; the caller is
-            // refused at once.
-            .try_acquire_owned()
-            .ok()
     }
 }
 
 pub async fn events(state: ApiState, pulse: Pulse, headers: HeaderMap) -> Result<Response, Denied> {
     let caller = state.admit(&headers, Access::Read, "events")?;
-    let Some(stream) = pulse.stream_of(&caller.name) else {
+    // A stream never ends by itself, so waiting for a place could last for ever; the caller is refused at once.
+    let Some(stream) = pulse.streams.now(&caller.name) else {
         let message = format!("{} has {STREAMS} streams of events open; close one", caller.name);
         return Err(Denied::new(StatusCode::TOO_MANY_REQUESTS, "too_many", message));
     };

@@ -1,31 +1,41 @@
 //! Files over HTTP, beside the answers of commands: pictures of scans, and results in export formats.
 
-use axum::body::Body;
-use axum::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE, HOST};
-use axum::http::{HeaderMap, HeaderValue};
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_TYPE, HOST};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use chrono::Utc;
+use futures::stream;
 use parkhang_core::domain::{Job, JobKey, Task, VolumeId};
 use parkhang_store::artifact::texts_key;
 use serde_json::Value;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::timeout;
 
 use super::answer::Denied;
+use super::pictures::PageKey;
 use super::state::ApiState;
 use super::view::view;
 use crate::admin::{Access, Library, Refusal, find_task};
 use crate::client::ROOT;
 use crate::export::document::{PageDocument, VolumeDocument};
 use crate::export::{
-    BaseUrl, PictureError, StoredVolume, View, alto, annotations_below, hocr, json_lines, manifest_below,
-    page_picture, page_xml,
+    BaseUrl, StoredVolume, View, alto, annotations_below, hocr, json_lines, manifest_below, page_xml,
 };
+
+/// Longest time for a file to be made.
+const LIMIT: Duration = Duration::from_secs(60);
+/// Files of one caller that are made and sent at the same time; further ones wait. A volume is in memory as a whole meanwhile.
+pub const FILES: usize = 8;
+/// Part of a file that is handed to the connection at once, in bytes.
+const PIECE: usize = 64 << 10;
 
 /// Cache policy of pictures: scans do not change under their names.
 const KEEP_PICTURE: &str = "private, max-age=3600";
 const KEEP_NOTHING: &str = "no-store";
-
-/// Header of a proxy that terminates TLS in front of an orchestrator without it.
-const FORWARDED_PROTOCOL: &str = "x-forwarded-proto";
 
 const JPEG: &str = "image/jpeg";
 const XML: &str = "application/xml";
@@ -145,6 +155,7 @@ impl Offer {
     }
 }
 
+/// Answers with a file, which is given up where it takes too long or the client has gone.
 pub async fn file(
     state: &ApiState,
     headers: &HeaderMap,
@@ -154,7 +165,27 @@ pub async fn file(
 ) -> Result<Response, Denied> {
     // Before the path is parsed, so that a caller without a token cannot find out which jobs and volumes
     // exist.
-    state.admit(headers, Access::Read, "reading")?;
+    let caller = state.admit(headers, Access::Read, "reading")?;
+    in_time(made(state, (headers, &caller.name), place, query, offer)).await
+}
+
+async fn in_time<T>(work: impl Future<Output = Result<T, Denied>>) -> Result<T, Denied> {
+    timeout(LIMIT, work).await.unwrap_or_else(|_| {
+        let message = format!(
+            "the file was not made within {} s; ask for fewer at the same time, or later",
+            LIMIT.as_secs()
+        );
+        Err(Denied::new(StatusCode::GATEWAY_TIMEOUT, "timeout", message))
+    })
+}
+
+async fn made(
+    state: &ApiState,
+    (headers, caller): (&HeaderMap, &str),
+    place: Place,
+    query: Option<&str>,
+    offer: &Offer,
+) -> Result<Response, Denied> {
     let (job, task) = found(state, &place).await?;
     let volume = &task.volume;
     let (library, store) = (&state.admin.library, &state.admin.store);
@@ -170,13 +201,30 @@ pub async fn file(
             .map(|volume| volume.document)
     };
     let base = || base(state, headers, &job);
+    // Pictures have a bound of their own, as they keep nothing in memory once they are drawn.
+    let held = match offer.wanted {
+        Wanted::Picture => None,
+        _ => state.files.place(caller).await,
+    };
     let download = match offer.wanted {
         Wanted::Picture => {
             let wanted = view(query.unwrap_or_default())?;
-            let (number, page) = page().await?;
+            // Only the place of a line depends on what people have corrected.
+            let (number, page) = if wanted.is_line() {
+                page().await?
+            } else {
+                let number = |document: &VolumeDocument| place.number(document, volume);
+                library.page((&job, &task), number).await?
+            };
             let view = wanted.on(&page)?;
+            let key = PageKey {
+                job: job.id,
+                volume: volume.clone(),
+                generation: task.generation,
+                number,
+            };
             let stored = library.stored(&job, &task).await;
-            return picture(state, &stored, (number, &page), view).await;
+            return picture(state, stored, (key, page), view).await;
         }
         Wanted::PageXml => Download::of_page(volume, page().await?, "page.xml", |page, _| {
             page_xml(page, Utc::now())
@@ -207,7 +255,7 @@ pub async fn file(
             Download::named(format!("{volume}.{name}"), bytes)
         }
     };
-    Ok(download.answer(offer.kind))
+    Ok(download.answer(offer.kind, held))
 }
 
 pub(super) async fn found(state: &ApiState, place: &Place) -> Result<(Job, Task), Denied> {
@@ -228,19 +276,14 @@ pub(super) async fn found(state: &ApiState, place: &Place) -> Result<(Job, Task)
 ///
 /// 422 if the Host header is missing or not valid.
 fn base(state: &ApiState, headers: &HeaderMap, job: &Job) -> Result<BaseUrl, Denied> {
-    // A client can set this header too; it only changes the links in its own answer.
-    let behind_tls = state.secure || text(headers, FORWARDED_PROTOCOL) == Some("https");
-    let scheme = if behind_tls { "https" } else { "http" };
+    let scheme = if state.is_secure(headers) { "https" } else { "http" };
     // The addresses in a manifest must be reachable by the client, and only its Host header tells under which
     // name it came.
-    let host = text(headers, HOST.as_str()).unwrap_or_default();
+    let host = headers.get(HOST).and_then(|value| value.to_str().ok());
+    let host = host.unwrap_or_default();
     format!("{scheme}://{host}{ROOT}/jobs/{}/iiif", job.key)
         .parse()
         .map_err(|_| Denied::invalid(format!("the Host header {host:?} is not valid")))
-}
-
-fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
-    headers.get(name).and_then(|value| value.to_str().ok())
 }
 
 impl Place {
@@ -269,31 +312,25 @@ impl Place {
 
 async fn picture(
     state: &ApiState,
-    stored: &StoredVolume,
-    (number, page): (usize, &PageDocument),
+    stored: StoredVolume,
+    (key, page): (PageKey, PageDocument),
     view: View,
 ) -> Result<Response, Denied> {
-    let store = state.admin.library.store().await?;
-    let picture = page_picture(&**store, stored, page, view)
-        .await
-        .map_err(|error| match error {
-            // A region outside of the scan is the request's fault, a store that cannot be reached is not.
-            PictureError::View(error) => Denied::invalid(error.to_string()),
-            PictureError::Scan(error) => internal(error),
-        })?;
+    let (store, number) = (state.admin.library.store().await?, key.number);
+    let picture = state.pictures.of_page(store, stored, (key, page), view).await?;
     let missing = || Refusal::NotFound(format!("the scan of page {number} cannot be reached"));
     let headers = [(CONTENT_TYPE, JPEG), (CACHE_CONTROL, KEEP_PICTURE)];
-    Ok((headers, picture.ok_or_else(missing)?.jpeg).into_response())
+    Ok((headers, picture.ok_or_else(missing)?).into_response())
 }
 
 /// File to be sent, with a name if a browser should save it instead of showing it.
 struct Download {
     name: Option<String>,
-    content: Body,
+    content: Bytes,
 }
 
 impl Download {
-    fn named(name: String, content: impl Into<Body>) -> Self {
+    fn named(name: String, content: impl Into<Bytes>) -> Self {
         Self {
             name: Some(name),
             content: content.into(),
@@ -328,14 +365,17 @@ impl Download {
         Ok(Self::named(name, content))
     }
 
-    /// Returns the response.
-    fn answer(self, kind: &'static str) -> Response {
+    /// Returns the response, which has its place until it has been sent: a client that takes its time keeps the file in memory.
+    fn answer(self, kind: &'static str, held: Option<OwnedSemaphorePermit>) -> Response {
+        let length = self.content.len();
+        let pieces = stream::unfold((self.content, held), async |(mut rest, held)| {
+            let piece = rest.split_to(rest.len().min(PIECE));
+            (!piece.is_empty()).then_some((Ok::<_, Infallible>(piece), (rest, held)))
+        });
         // Ids and names of images contain no character that would end a quoted string.
-        let mut response = (
-            [(CONTENT_TYPE, kind), (CACHE_CONTROL, KEEP_NOTHING)],
-            self.content,
-        )
-            .into_response();
+        let headers = [(CONTENT_TYPE, kind), (CACHE_CONTROL, KEEP_NOTHING)];
+        let mut response = (headers, Body::from_stream(pieces)).into_response();
+        response.headers_mut().insert(CONTENT_LENGTH, length.into());
         let disposition = self.name.map(|name| format!("attachment; filename=\"{name}\""));
         if let Some(disposition) = disposition.and_then(|text| HeaderValue::try_from(text).ok()) {
             response.headers_mut().insert(CONTENT_DISPOSITION, disposition);
@@ -346,4 +386,39 @@ impl Download {
 
 pub(super) fn internal(error: impl Into<anyhow::Error>) -> Denied {
     Refusal::Internal(error.into()).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::to_bytes;
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::api::per_caller::PerCaller;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_file_is_made_in_time_or_not_at_all() {
+        assert_eq!(in_time(async { Ok(7) }).await.unwrap(), 7);
+        let began = Instant::now();
+        let slow = in_time(std::future::pending::<Result<(), Denied>>())
+            .await
+            .unwrap_err();
+        assert_eq!(
+            (slow.status, slow.error, began.elapsed()),
+            (StatusCode::GATEWAY_TIMEOUT, "timeout", LIMIT)
+        );
+    }
+
+    #[tokio::test]
+    async fn a_file_takes_a_place_of_its_caller_until_it_is_sent() {
+        let places = PerCaller::new(1);
+        let text = "a".repeat(PIECE + 1);
+        let download = Download::named("text".to_owned(), text.clone());
+        let response = download.answer("text/plain", places.place("eva").await);
+        assert_eq!(response.headers()[CONTENT_LENGTH], (PIECE + 1).to_string());
+        assert!(places.now("eva").is_none() && places.now("otto").is_some());
+        let sent = to_bytes(response.into_body(), usize::MAX).await.unwrap();
+        assert_eq!(sent, text);
+        assert!(places.now("eva").is_some());
+    }
 }

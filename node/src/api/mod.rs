@@ -16,6 +16,8 @@ mod edits;
 mod events;
 mod files;
 mod openapi;
+mod per_caller;
+mod pictures;
 mod router;
 mod server;
 mod session;

@@ -1,14 +1,15 @@
 //! Routes, and the way of a request to its command.
 
-use std::sync::Arc;
-
 use axum::Router;
 use axum::body::Body;
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{RawPathParams, RawQuery};
-use axum::http::header::{ACCEPT, CONTENT_TYPE};
+use axum::http::header::{
+    ACCEPT, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Request, StatusCode, Uri};
+use axum::middleware::map_response;
 use axum::response::Response;
 use axum::routing::{MethodFilter, get, on, post};
 use serde_json::{Map, Value, json};
@@ -22,8 +23,8 @@ use super::files::{OFFERS, Place, file};
 use super::openapi::document;
 use super::session;
 use super::state::ApiState;
-use crate::access::{Access, Tokens};
-use crate::admin::{Admin, Argument, Entry, Operator, Refusal, Reply, Verb, table};
+use crate::access::Access;
+use crate::admin::{Argument, Entry, Operator, Refusal, Reply, Verb, table};
 use crate::client::{ORCHESTRATOR, REPLY, ROOT};
 use crate::console;
 
@@ -35,22 +36,15 @@ const MAX_DENIED_BODY: usize = 16 << 10;
 /// Values of the parameters in a route's path.
 type Named = Result<RawPathParams, RawPathParamsRejection>;
 
-/// The console at `/`, and below `/api/v1` the commands of the table, which describe themselves in `openapi.json`. `secure` is
-/// whether requests come through TLS.
+/// The console at `/`, and below `/api/v1` the commands of the table, which describe themselves in `openapi.json`.
 /// `node` is the name of the orchestrator that answers.
-pub fn router(admin: Admin, tokens: Arc<Tokens>, secure: bool, node: &str) -> Router {
-    let pulse = Pulse::start(admin.store.clone());
-    let state = ApiState {
-        admin,
-        tokens,
-        secure,
-    };
+pub fn router(state: ApiState, node: &str) -> Router {
+    let pulse = Pulse::start(state.admin.store.clone());
     let (watching, introduced, node) = (state.clone(), state.clone(), node.to_owned());
-    let (opening, asked) = (state.clone(), state.clone());
-    // `close` gets no state: a browser must be able to sign out when its token is no longer accepted.
+    let (opening, asked, closing) = (state.clone(), state.clone(), state.clone());
     let session = post(move |request| session::open(opening.clone(), request))
         .get(move |headers| session::show(asked.clone(), headers))
-        .delete(session::close);
+        .delete(move |headers| session::close(closing.clone(), headers));
     let router = console::router()
         .route(
             &format!("{ROOT}/openapi.json"),
@@ -114,6 +108,24 @@ pub fn router(admin: Admin, tokens: Arc<Tokens>, secure: bool, node: &str) -> Ro
             let message = "method not allowed for this path";
             Denied::new(StatusCode::METHOD_NOT_ALLOWED, "invalid", message)
         })
+        .layer(map_response(guarded))
+}
+
+/// Keeps browsers from taking an answer for something else than it is, and from running anything in it.
+async fn guarded(mut response: Response) -> Response {
+    for (name, value) in [
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (REFERRER_POLICY, "no-referrer"),
+        (
+            CONTENT_SECURITY_POLICY,
+            "default-src 'none'; frame-ancestors 'none'",
+        ),
+    ] {
+        // The console has a policy of its own.
+        let header = response.headers_mut().entry(name);
+        header.or_insert(HeaderValue::from_static(value));
+    }
+    response
 }
 
 /// The name of the orchestrator that answers, and of the one that leads, if any does.

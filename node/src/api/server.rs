@@ -2,17 +2,23 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use axum::Router;
+use chrono::Utc;
+use secrecy::ExposeSecret;
 
+use super::files::FILES;
+use super::per_caller::PerCaller;
+use super::pictures::Pictures;
 use super::router::router;
-use super::state::caller;
-use crate::access::{Access, Caller, OWN_TOKEN, Tokens, own_token};
+use super::state::{ApiState, Callers};
+use crate::access::{Access, Caller, OWN_TOKEN, Sessions, Tokens, own_token};
 use crate::admin::Admin;
 use crate::client::Registration;
 use crate::config::{ClusterConfig, Loaded};
-use crate::http::{HttpListener, Shares, Site, acceptor};
+use crate::http::{Certificate, HttpListener, Shares, Site};
 use crate::tls::identity::read_details;
+use crate::tls::warn_before_end;
 
 /// Limits on connections. A proxy on this machine brings many users through one address, and a browser opens six connections.
 const SHARES: Shares = Shares {
@@ -63,17 +69,33 @@ pub async fn serve(
     };
     let identity = identity(&loaded.config, address);
     let tls = identity
-        .map(|(certificate, key)| acceptor(certificate, key))
+        .map(|(certificate, key)| Certificate::read(certificate, key))
         .transpose()?;
-    let tokens = Arc::new(tokens.with(owner, &own)?);
+    // Orchestrators of a cluster know each other's sessions; one that is alone may have no secret but its token.
+    let secret = loaded.secrets.cookie.as_ref();
+    let secret = secret.map_or(own.as_str(), |secret| secret.text.expose_secret());
+    let callers = Callers {
+        sessions: Arc::new(Sessions::open(secret, &state, Utc::now())?),
+        tokens: Arc::new(tokens.with(owner, &own)?),
+    };
+    let api = ApiState {
+        admin,
+        callers: callers.clone(),
+        pictures: Pictures::new().context("cannot start the threads that draw pictures")?,
+        files: PerCaller::new(FILES),
+        secure: tls.is_some(),
+    };
     let site = Site {
-        router: router(admin, tokens.clone(), tls.is_some(), node).merge(beside.unwrap_or_default()),
+        router: router(api, node).merge(beside.unwrap_or_default()),
         shares: SHARES,
-        recognise: Arc::new(move |headers| caller(&tokens, headers).map(|caller| caller.name.clone())),
+        recognise: Arc::new(move |headers| callers.caller(headers).map(|caller| caller.name.clone())),
         tls,
     };
+    if let Some((certificate, _)) = identity.filter(|_| loaded.config.api.tls.certificate_file.is_some()) {
+        warn_before_end("api.tls.certificate_file", certificate);
+    }
     // A file that is missing or wrong has ended the start above, before the port is taken.
-    let listener = HttpListener::serve_nearby(address, "api.listen", site).await?;
+    let listener = HttpListener::serve(address, "api.listen", site).await?;
     let near = from_here(listener.address());
     let url = match identity {
         // Its name is in the certificate, which seldom holds addresses of loopback.

@@ -62,6 +62,11 @@ pub struct Wanted {
 }
 
 impl Wanted {
+    /// Returns whether a line is wanted, whose place people may have corrected.
+    pub const fn is_line(self) -> bool {
+        self.line.is_some()
+    }
+
     /// Returns the view of a page that shows what is wanted.
     ///
     /// # Errors

@@ -171,6 +171,7 @@ fn exposure(config: &ClusterConfig, secrets: &Secrets, findings: &mut Findings) 
         certificate_file,
         key_file,
         ca_file,
+        revoked_file,
     } = &config.cluster.tls;
     let files = [
         ("cluster.tls.certificate_file", certificate_file),
@@ -190,6 +191,11 @@ fn exposure(config: &ClusterConfig, secrets: &Secrets, findings: &mut Findings) 
             "TLS needs all three files",
         );
     }
+    findings.require(
+        revoked_file.is_none() || some,
+        "cluster.tls.revoked_file",
+        "has no effect without the three files of TLS",
+    );
     let beyond = |listen: Option<SocketAddr>| listen.filter(|listen| !listen.ip().is_loopback());
     // Health shows no secrets and takes no orders, so allowing it explicitly is enough.
     if let Some(listen) = beyond(config.health.listen) {

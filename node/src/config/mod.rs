@@ -34,9 +34,10 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use parkhang_core::domain::JobConfig;
 use parkhang_state::data_folder;
@@ -113,10 +114,10 @@ impl Loaded {
     pub fn read(arguments: &ConfigArgs) -> Result<Self> {
         // Variables of other programs may not be UTF-8, and `vars` would panic at one.
         let variables = std::env::vars_os().collect();
-        let file = arguments
-            .config_file
-            .clone()
-            .or_else(|| USUAL_FILES.iter().map(PathBuf::from).find(|path| path.is_file()));
+        let file = match &arguments.config_file {
+            Some(file) => Some(file.clone()),
+            None => usual_file()?,
+        };
         Self::from_layers(
             file.as_deref(),
             arguments.config_profile.as_deref(),
@@ -326,6 +327,37 @@ impl Loaded {
             Err(Problems(problems))
         }
     }
+}
+
+/// Returns the configuration file that is used if none is named.
+///
+/// # Errors
+///
+/// If it is one that another user has put into the current folder.
+fn usual_file() -> Result<Option<PathBuf>> {
+    let Some(path) = USUAL_FILES.iter().map(PathBuf::from).find(|path| path.is_file()) else {
+        return Ok(None);
+    };
+    let found = path.metadata().with_context(|| path.display().to_string())?;
+    let own = nix::unistd::geteuid().as_raw();
+    if let Err(reason) = is_trusted(found.uid(), found.mode(), own) {
+        bail!(
+            "{} {reason}; name it with --config-file if it is meant",
+            path.display()
+        );
+    }
+    Ok(Some(path))
+}
+
+/// Checks that nobody but root and the user `own` can have written a file.
+fn is_trusted(owner: u32, mode: u32, own: u32) -> Result<(), &'static str> {
+    if owner != own && owner != 0 {
+        return Err("in this folder belongs to another user");
+    }
+    if mode & 0o002 != 0 {
+        return Err("in this folder may be changed by all users");
+    }
+    Ok(())
 }
 
 /// Returns the job configuration that `--config` overrides.

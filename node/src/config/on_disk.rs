@@ -7,11 +7,11 @@ use parkhang_store::pages::{discover_volumes, read_intro_pages};
 use rustls::pki_types::UnixTime;
 
 use super::check::Finding;
-use super::secrets::{Secrets, check_private};
+use super::secrets::{Secrets, check_private, check_unchangeable};
 use super::sections::{ApiTls, ClusterConfig, PagesKind, SourceKind, Tls};
 use super::values::Role;
 use crate::access::Tokens;
-use crate::http::acceptor;
+use crate::http::Certificate;
 use crate::networks;
 use crate::tls::TlsError;
 use crate::tls::identity::Identity;
@@ -68,11 +68,19 @@ fn tokens(config: &ClusterConfig) -> Option<Finding> {
     let path = config.api.tokens_file.as_deref()?;
     // Workers of the same configuration may run as a user who must not read the tokens.
     let reads_tokens = config.node.roles.contains(&Role::Orchestrator) && config.api.listen.is_some();
-    let error = reads_tokens.then(|| Tokens::read(path)).and_then(Result::err)?;
+    if !reads_tokens {
+        return None;
+    }
+    // Whoever may change it may make themselves an admin.
+    let message = match (Tokens::read(path), check_unchangeable(path)) {
+        (Err(error), _) => format!("{error:#}"),
+        (_, Err(message)) => format!("{}: {message}", path.display()),
+        _ => return None,
+    };
     Some(Finding {
         key: "api.tokens_file",
         because: &[],
-        message: format!("{error:#}"),
+        message,
     })
 }
 
@@ -154,7 +162,7 @@ fn api_tls(config: &ClusterConfig) -> Option<Finding> {
     else {
         return None;
     };
-    let (wrong, message) = match (check_private(key), acceptor(certificate, key)) {
+    let (wrong, message) = match (check_private(key), Certificate::read(certificate, key)) {
         (Err(message), _) => ("api.tls.key_file", format!("{}: {message}", key.display())),
         (_, Err(error)) => ("api.tls.certificate_file", format!("{error:#}")),
         _ => return None,
@@ -195,6 +203,7 @@ fn tls(config: &ClusterConfig, now: UnixTime) -> Option<Finding> {
         certificate_file: Some(certificate),
         key_file: Some(key),
         ca_file: Some(ca),
+        revoked_file: revoked,
     } = &config.cluster.tls
     else {
         return None;
@@ -224,7 +233,12 @@ fn tls(config: &ClusterConfig, now: UnixTime) -> Option<Finding> {
         .roles
         .contains(&Role::Orchestrator)
         .then_some(dialled.as_str());
-    let identity = Identity { certificate, key, ca };
+    let identity = Identity {
+        certificate,
+        key,
+        ca,
+        revoked: revoked.as_deref(),
+    };
     let error = identity.verify(listens_as, now).err()?;
     // The error names a file, and the finding must name the key of that file.
     let wrong = match &error {
@@ -232,6 +246,7 @@ fn tls(config: &ClusterConfig, now: UnixTime) -> Option<Finding> {
             "cluster.tls.ca_file"
         }
         TlsError::Refused { path, .. } | TlsError::Pem { path, .. } if path == key => "cluster.tls.key_file",
+        TlsError::Pem { path, .. } if Some(path) == revoked.as_ref() => "cluster.tls.revoked_file",
         _ => "cluster.tls.certificate_file",
     };
     finding(wrong, &["cluster.advertise", "cluster.listen"], error.to_string())

@@ -53,6 +53,8 @@ pub struct Launcher {
     /// `ecs`: name of the cluster; `None` is the account's default cluster.
     #[serde(with = "optional")]
     pub ecs_cluster: Option<String>,
+    /// `ecs`: largest number of tasks of each service.
+    pub ecs_limit: u32,
     pub gpu: Launched,
     pub cpu: Launched,
 }

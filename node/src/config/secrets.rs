@@ -262,6 +262,21 @@ fn read_private(path: &Path) -> Result<SecretString, String> {
         .map_err(|error| error.to_string())
 }
 
+/// Checks that only its owner and group may change a file, which all may read.
+///
+/// # Errors
+///
+/// With the mode of the file and how to change it, or if its metadata cannot be read.
+pub fn check_unchangeable(path: &Path) -> Result<(), String> {
+    let mode = std::fs::metadata(path).map_err(|error| error.to_string())?.mode() & 0o777;
+    if mode & 0o002 == 0 {
+        return Ok(());
+    }
+    Err(format!(
+        "all users may change this file (mode {mode:o}); restrict it with chmod o-w"
+    ))
+}
+
 /// Checks that only its owner and group may access a file.
 ///
 /// # Errors

@@ -189,6 +189,9 @@ pub struct Tls {
     pub key_file: Option<PathBuf>,
     #[serde(with = "optional")]
     pub ca_file: Option<PathBuf>,
+    /// Certificates that the authority has revoked.
+    #[serde(with = "optional")]
+    pub revoked_file: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

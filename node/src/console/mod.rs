@@ -7,9 +7,7 @@
 
 use axum::Router;
 use axum::http::HeaderName;
-use axum::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
-};
+use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
@@ -78,14 +76,13 @@ pub fn router() -> Router {
 }
 
 fn answer(asset: &Asset) -> Response {
-    let headers: [(HeaderName, &str); 5] = [
+    let headers: [(HeaderName, &str); 3] = [
         (CONTENT_TYPE, asset.kind),
         // Kept but asked for each time: after an update of the orchestrator old scripts would call a new
         // interface.
         (CACHE_CONTROL, "no-cache"),
+        // What else a browser is told is the same for all answers of the interface.
         (CONTENT_SECURITY_POLICY, POLICY),
-        (REFERRER_POLICY, "no-referrer"),
-        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
     ];
     (headers, asset.bytes).into_response()
 }

@@ -12,12 +12,12 @@ use axum::Router;
 use axum::http::HeaderMap;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
-use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::{debug, warn};
 
 use super::admission::{Admission, Admitted, Number, Shares};
 use super::connection::{HEAD, converse};
+use super::secure::Certificate;
 
 /// Pause after a failure to accept, such as too many open files, which would fail again at once.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -31,8 +31,8 @@ pub struct Site {
     pub router: Router,
     pub shares: Shares,
     pub recognise: Recognise,
-    /// TLS; if set, plain HTTP is not accepted.
-    pub tls: Option<TlsAcceptor>,
+    /// Certificate for TLS; if set, plain HTTP is not accepted.
+    pub tls: Option<Certificate>,
 }
 
 impl fmt::Debug for Site {
@@ -61,29 +61,17 @@ impl HttpListener {
     /// If the address cannot be bound.
     pub async fn serve(address: SocketAddr, key: &str, site: Site) -> Result<Self> {
         let listener = TcpListener::bind(address).await;
-        Self::on(
-            listener.with_context(|| format!("cannot listen on {address} ({key})"))?,
-            site,
-        )
-    }
-
-    /// Does as [`Self::serve`], but takes a free port if another process has the configured one.
-    ///
-    /// # Errors
-    ///
-    /// If no port of the address can be bound.
-    pub async fn serve_nearby(address: SocketAddr, key: &str, site: Site) -> Result<Self> {
-        // A second cluster on this machine has the same default port and must start all the same; its READY line names the other one.
-        let listener = match TcpListener::bind(address).await {
-            Err(error) if error.kind() == ErrorKind::AddrInUse => {
-                TcpListener::bind(SocketAddr::new(address.ip(), 0)).await
-            }
-            listener => listener,
-        };
-        Self::on(
-            listener.with_context(|| format!("cannot listen on {address} ({key})"))?,
-            site,
-        )
+        let listener = listener.map_err(|error| {
+            // No other port is taken instead: whoever has this one, maybe another user, would be shown tokens that are meant for us.
+            let advice = match error.kind() {
+                ErrorKind::AddrInUse => {
+                    ": another process has the port; set another one, or 0 for any that is free"
+                }
+                _ => "",
+            };
+            anyhow::Error::new(error).context(format!("cannot listen on {address} ({key}){advice}"))
+        });
+        Self::on(listener?, site)
     }
 
     fn on(listener: TcpListener, site: Site) -> Result<Self> {
@@ -157,7 +145,7 @@ async fn serve(stream: TcpStream, site: Site, guest: &Guest) -> Result<()> {
         Some(tls) => {
             // The handshake runs in the connection's task: in the accepting loop a silent client would block
             // all others.
-            let shaken = timeout(HEAD, tls.accept(stream)).await;
+            let shaken = timeout(HEAD, tls.acceptor().accept(stream)).await;
             converse(shaken.context("no TLS handshake in time")??, site.router, seen).await
         }
     }

@@ -16,7 +16,7 @@ pub use admission::Shares;
 pub use connection::Endless;
 pub use health::{Probe, Readiness};
 pub use listener::{HttpListener, Site};
-pub use secure::acceptor;
+pub use secure::Certificate;
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};

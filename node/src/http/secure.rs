@@ -1,7 +1,9 @@
 //! TLS of a listener.
 
-use std::path::Path;
-use std::sync::Arc;
+use std::fmt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result};
 use rustls::ServerConfig;
@@ -9,15 +11,93 @@ use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::pem::PemObject;
 use tokio_rustls::TlsAcceptor;
+use tracing::{info, warn};
 
 use crate::tls::identity::read_chain;
 
-/// Returns the TLS acceptor for a certificate and its key, both in PEM. Clients need no certificate: tokens authenticate them.
-///
-/// # Errors
-///
-/// If a file cannot be read, or they do not belong together.
-pub fn acceptor(certificate: &Path, key: &Path) -> Result<TlsAcceptor> {
+/// Certificate and key of a listener. A renewed certificate needs no restart: the files are read anew when they have changed.
+#[derive(Clone)]
+pub struct Certificate(Arc<Files>);
+
+struct Files {
+    certificate: PathBuf,
+    key: PathBuf,
+    loaded: Mutex<Loaded>,
+}
+
+struct Loaded {
+    acceptor: TlsAcceptor,
+    /// The files as they were when they were last looked at.
+    seen: Stamps,
+}
+
+/// Inode, length and time of change of each file that is there, by which it is seen that one has changed.
+type Stamps = [Option<(u64, u64, i64, i64)>; 2];
+
+impl Certificate {
+    /// Reads a certificate and its key, both in PEM. Clients need no certificate: tokens authenticate them.
+    ///
+    /// # Errors
+    ///
+    /// If a file cannot be read, or they do not belong together.
+    pub fn read(certificate: &Path, key: &Path) -> Result<Self> {
+        // Before the files are read: one that changes meanwhile is read again by the next connection.
+        let seen = stamps(certificate, key);
+        let acceptor = acceptor(certificate, key)?;
+        Ok(Self(Arc::new(Files {
+            certificate: certificate.to_owned(),
+            key: key.to_owned(),
+            loaded: Mutex::new(Loaded { acceptor, seen }),
+        })))
+    }
+
+    /// Returns the acceptor of the files as they are now, or where they cannot be used, of those that were used before.
+    pub fn acceptor(&self) -> TlsAcceptor {
+        let Files {
+            certificate,
+            key,
+            loaded,
+        } = &*self.0;
+        // Each part is replaced as a whole.
+        let mut loaded = loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = stamps(certificate, key);
+        if loaded.seen != now {
+            loaded.seen = now;
+            match acceptor(certificate, key) {
+                Ok(anew) => {
+                    info!(certificate = %certificate.display(), "the certificate has changed and is used from now on");
+                    loaded.acceptor = anew;
+                }
+                Err(error) => {
+                    let error = format!("{error:#}");
+                    warn!(
+                        error,
+                        "the certificate has changed and cannot be used; the one before stays in use"
+                    );
+                }
+            }
+        }
+        loaded.acceptor.clone()
+    }
+}
+
+impl fmt::Debug for Certificate {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_tuple("Certificate")
+            .field(&self.0.certificate)
+            .finish()
+    }
+}
+
+fn stamps(certificate: &Path, key: &Path) -> Stamps {
+    [certificate, key].map(|path| {
+        let found = path.metadata().ok()?;
+        Some((found.ino(), found.len(), found.mtime(), found.mtime_nsec()))
+    })
+}
+
+fn acceptor(certificate: &Path, key: &Path) -> Result<TlsAcceptor> {
     let chain = read_chain(certificate)?;
     let private =
         PrivateKeyDer::from_pem_file(key).with_context(|| format!("cannot read {}", key.display()))?;

@@ -18,6 +18,7 @@ use serde::Serialize;
 use self::docparse::DocparseArgs;
 use self::errors::ErrorsArgs;
 use self::slow::SlowArgs;
+use crate::terminal::shown;
 
 #[derive(Debug, Subcommand)]
 pub enum ManifestsCommand {
@@ -61,7 +62,7 @@ fn print(answer: &impl Serialize, text: &str, json: bool) -> Result<()> {
     if json {
         println!("{}", serde_json::to_string_pretty(answer)?);
     } else {
-        println!("{text}");
+        println!("{}", shown(text));
     }
     Ok(())
 }

@@ -33,6 +33,7 @@ use crate::engines;
 use crate::export::{Format, FormatArgs, Results, export_all};
 use crate::networks::ModelChoice;
 use crate::storage;
+use crate::terminal::shown;
 
 pub use arguments::OcrArgs;
 pub use input::{Input, InputVolume};
@@ -87,7 +88,7 @@ pub async fn run(arguments: OcrArgs) -> Result<ExitCode> {
     if arguments.json {
         println!("{}", serde_json::to_string_pretty(&summary)?);
     } else {
-        print!("{}", summary.table());
+        print!("{}", shown(&summary.table()));
     }
     Ok(ExitCode::from(summary.exit_code()))
 }
@@ -185,7 +186,9 @@ async fn preview(
     match (arguments.json, &previews[..]) {
         (true, [only]) => println!("{}", serde_json::to_string_pretty(only)?),
         (true, several) => println!("{}", serde_json::to_string_pretty(several)?),
-        (false, previews) => previews.iter().for_each(|preview| println!("{preview}")),
+        (false, previews) => previews
+            .iter()
+            .for_each(|preview| println!("{}", shown(&preview.to_string()))),
     }
     Ok(())
 }

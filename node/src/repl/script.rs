@@ -9,6 +9,7 @@ use tokio::sync::mpsc;
 use super::parse::{ParsedLine, parse};
 use super::{news, tail};
 use crate::session::Session;
+use crate::terminal::shown;
 
 /// Runs these commands; returns the exit code.
 pub async fn given(session: Session, commands: Vec<String>) -> Result<ExitCode> {
@@ -67,7 +68,7 @@ async fn run(session: Session, mut lines: mpsc::Receiver<std::io::Result<String>
                     }
                 }
                 Err(reason) => {
-                    eprintln!("error: {line}: {reason}");
+                    eprintln!("error: {}", shown(&format!("{line}: {reason}")));
                     // The commands behind a refused one may depend on it.
                     return Ok(ExitCode::FAILURE);
                 }

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::parse::{ParsedLine, parse};
 use crate::session::{Given, Session};
+use crate::terminal::shown;
 
 /// Command that lists jobs.
 const JOBS: &str = "job list";
@@ -34,7 +35,8 @@ pub async fn follow(session: &Session, every: Duration, mut show: impl AsyncFnMu
                     Some(before) => changes(before, &now),
                 };
                 if !lines.is_empty() {
-                    show(lines).await;
+                    let lines = lines.iter().map(|line| shown(line).into_owned());
+                    show(lines.collect()).await;
                 }
                 before = Some(now);
             }

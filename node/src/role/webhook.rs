@@ -5,17 +5,19 @@ use std::time::Duration;
 
 use anyhow::Result;
 use axum::Router;
-use axum::body::{Body, Bytes, to_bytes};
+use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, Request, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use chrono::Utc;
+use futures::StreamExt;
 use parkhang_actors::services::{Heard, JobListener, JobMessage};
 use parkhang_core::failpoint::Failpoint;
 use parkhang_service::webhook::{SIGNATURE, SignatureError, TIMESTAMP, verify};
 use parkhang_state::{AuditEntry, PostgresStore};
 use secrecy::SecretString;
 use serde_json::{Value, json};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 use tracing::warn;
 
@@ -33,6 +35,8 @@ const SHARES: Shares = Shares {
 };
 /// Longest time from the end of a request's head to the end of its body.
 const BODY_LIMIT: Duration = Duration::from_secs(30);
+/// Bodies of the largest size that are in memory at the same time. Anybody can send one.
+const BODIES: usize = 8;
 /// Pause between two entries of the audit log, so that nobody without the secret can fill the database.
 const BETWEEN_ENTRIES: Duration = Duration::from_secs(10);
 
@@ -49,7 +53,7 @@ struct Webhook {
     listeners: Vec<Listener>,
     store: PostgresStore,
     secret: Option<SecretString>,
-    max_body: usize,
+    bodies: Bodies,
     /// Refusals since the last entry of the audit log, and its time.
     refused: Mutex<(u64, Option<Instant>)>,
 }
@@ -80,7 +84,7 @@ pub fn router(loaded: &Loaded, store: &PostgresStore, listeners: Vec<Listener>) 
     }
     let sizes = loaded.config.service.values().map(|service| service.max_body());
     let webhook = Arc::new(Webhook {
-        max_body: sizes.max().unwrap_or_default(),
+        bodies: Bodies::new(sizes.max().unwrap_or_default()),
         refused: Mutex::default(),
         store: store.clone(),
         listeners,
@@ -95,9 +99,10 @@ pub fn router(loaded: &Loaded, store: &PostgresStore, listeners: Vec<Listener>) 
 impl Webhook {
     async fn answer(&self, request: Request<Body>) -> Response {
         let (head, body) = request.into_parts();
-        let body = match timeout(BODY_LIMIT, to_bytes(body, self.max_body)).await {
-            Ok(Ok(body)) => body,
-            Ok(Err(_)) => {
+        // Whose sender it is shows only when the body is here, so all that are being read share a bound.
+        let (body, _held) = match timeout(BODY_LIMIT, self.bodies.read(body)).await {
+            Ok(Some(read)) => read,
+            Ok(None) => {
                 return refusal(
                     StatusCode::PAYLOAD_TOO_LARGE,
                     "the body is too long, or broke off",
@@ -173,6 +178,47 @@ impl Webhook {
     }
 }
 
+/// Bodies of messages that are in memory.
+#[derive(Debug)]
+struct Bodies {
+    /// Largest number of bytes of one.
+    most: usize,
+    /// Permits for the bytes of all.
+    bytes: Arc<Semaphore>,
+}
+
+impl Bodies {
+    fn new(most: usize) -> Self {
+        Self {
+            most,
+            bytes: Arc::new(Semaphore::new(
+                most.saturating_mul(BODIES).min(Semaphore::MAX_PERMITS),
+            )),
+        }
+    }
+
+    /// Reads a body, whose bytes count until the permit is dropped; waits where there are too many. `None` if it is too long or broke off.
+    async fn read(&self, body: Body) -> Option<(Bytes, Option<OwnedSemaphorePermit>)> {
+        let (mut read, mut held) = (Vec::new(), None::<OwnedSemaphorePermit>);
+        let mut pieces = body.into_data_stream();
+        while let Some(piece) = pieces.next().await {
+            let piece = piece.ok()?;
+            if read.len() + piece.len() > self.most {
+                return None;
+            }
+            let count = u32::try_from(piece.len()).ok()?;
+            // Nobody closes the semaphore.
+            let more = self.bytes.clone().acquire_many_owned(count).await.ok()?;
+            match &mut held {
+                Some(held) => held.merge(more),
+                None => held = Some(more),
+            }
+            read.extend_from_slice(&piece);
+        }
+        Some((read.into(), held))
+    }
+}
+
 fn refusal(status: StatusCode, message: &str) -> Response {
     answer(status, &json!({ "status": "refused", "message": message }))
 }
@@ -183,4 +229,42 @@ fn answer(status: StatusCode, value: &Value) -> Response {
         ("cache-control", "no-store"),
     ];
     (status, headers, value.to_string()).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use futures::{FutureExt, stream};
+
+    use super::*;
+
+    const MOST: usize = 1000;
+
+    /// A body of which so many bytes have come, and the rest does not.
+    fn begun(bytes: usize) -> Body {
+        let piece = Ok::<_, Infallible>(Bytes::from(vec![b'x'; bytes]));
+        Body::from_stream(stream::iter([piece]).chain(stream::pending()))
+    }
+
+    #[tokio::test]
+    async fn bodies_have_a_size_each_and_together() {
+        let bodies = Bodies::new(MOST);
+        let (whole, held) = bodies.read(Body::from(vec![b'x'; MOST])).await.unwrap();
+        assert_eq!(whole.len(), MOST);
+        assert_eq!(bodies.bytes.available_permits(), MOST * (BODIES - 1));
+        drop(held);
+        assert!(bodies.read(Body::from(vec![b'x'; MOST + 1])).await.is_none());
+
+        let mut slow: Vec<_> = (0..BODIES).map(|_| Box::pin(bodies.read(begun(MOST)))).collect();
+        for read in &mut slow {
+            assert!(read.now_or_never().is_none());
+        }
+        assert_eq!(bodies.bytes.available_permits(), 0);
+        let mut late = Box::pin(bodies.read(Body::from("x")));
+        assert!((&mut late).now_or_never().is_none());
+        // Its sender hangs up, or its time is over.
+        slow.pop();
+        assert_eq!(late.await.unwrap().0, "x");
+    }
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use parkhang_search::{Found, Snapshot, search};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 
 use super::{QueryModels, Question};
@@ -15,7 +16,8 @@ pub struct Asked {
     pub trouble: Option<String>,
 }
 
-/// Asks a question of indexes. `folder` has the models that embed it, where the configuration names one.
+/// Asks a question of indexes. `folder` has the models that embed it, where the configuration names one. The turn ends with the search, also
+/// where nobody waits for it any more: until it notices, it takes a core.
 ///
 /// # Errors
 ///
@@ -25,6 +27,7 @@ pub async fn ask(
     indexes: Vec<Snapshot>,
     models: &QueryModels,
     folder: Option<&Path>,
+    turn: Option<OwnedSemaphorePermit>,
 ) -> Result<Asked> {
     let mut request = question.request();
     let mut trouble = None;
@@ -55,6 +58,7 @@ pub async fn ask(
     let gone = CancellationToken::new();
     let _waiting = gone.clone().drop_guard();
     let found = tokio::task::spawn_blocking(move || {
+        let _turn = turn;
         let indexes: Vec<&Snapshot> = indexes.iter().collect();
         search(&indexes, &request, &|| gone.is_cancelled())
     });

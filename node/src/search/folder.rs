@@ -16,6 +16,7 @@ use sha2::{Digest, Sha256};
 
 use super::{Found, Hit, QueryModels, Question, ask};
 use crate::export::Results;
+use crate::terminal::{shown, shown_json};
 
 /// Folder of the index, in the output folder.
 const INDEX: &str = ".search";
@@ -69,7 +70,7 @@ pub async fn run(arguments: SearchFolderArgs) -> Result<ExitCode> {
     let snapshot = folder.snapshot()?;
     let (indexed, refused) = (snapshot.volumes().len(), snapshot.refused().len());
     let (models, models_dir) = (QueryModels::default(), arguments.models_dir.as_deref());
-    let asked = ask(&arguments.question, vec![snapshot], &models, models_dir).await?;
+    let asked = ask(&arguments.question, vec![snapshot], &models, models_dir, None).await?;
     troubles.extend(asked.trouble);
     let pages = asked.found;
     let found = Found {
@@ -80,9 +81,9 @@ pub async fn run(arguments: SearchFolderArgs) -> Result<ExitCode> {
         troubles,
     };
     if arguments.json {
-        println!("{}", serde_json::to_string_pretty(&found)?);
+        println!("{}", shown_json(&serde_json::to_string_pretty(&found)?));
     } else {
-        println!("{}", found.text());
+        println!("{}", shown(&found.text()));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 use tokio::time::{Instant, sleep};
 
 use crate::admin::{Access, Entry, Reply};
+use crate::terminal::{shown, shown_json};
 
 pub use self::line::Line;
 pub use self::remote::{AskError, Remote};
@@ -49,7 +50,7 @@ pub struct Session {
     pub notices: Notices,
 }
 
-/// Answer of a command, as it is shown.
+/// Answer of a command, as a terminal shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shown {
     pub text: String,
@@ -60,9 +61,9 @@ pub struct Shown {
 impl Shown {
     pub fn of(reply: Reply, json: bool) -> Self {
         let text = if json {
-            format!("{:#}", reply.data)
+            shown_json(&format!("{:#}", reply.data)).into_owned()
         } else {
-            reply.text
+            shown(&reply.text).into_owned()
         };
         Self {
             text,
@@ -86,6 +87,11 @@ impl Session {
     ///
     /// With what an operator is to be told.
     pub async fn give(&self, given: &Given) -> Result<Shown, String> {
+        let given = self.given(given).await;
+        given.map_err(|reason| shown(&reason).into_owned())
+    }
+
+    async fn given(&self, given: &Given) -> Result<Shown, String> {
         let Given { entry, arguments, .. } = given;
         let mut reply = self.reply(entry, arguments).await?;
         if given.wait {
@@ -169,6 +175,7 @@ impl Notices {
     }
 
     pub fn notify(&self, news: String) {
+        let news = shown(&news).into_owned();
         match &self.0 {
             // One that finds no room any more is one too many.
             Some(terminal) if terminal.writing.load(Ordering::Relaxed) => {

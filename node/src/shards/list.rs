@@ -12,6 +12,7 @@ use serde_json::json;
 use super::ListArgs;
 use crate::config::Loaded;
 use crate::storage::artifacts;
+use crate::terminal::shown;
 
 /// Jobs read concurrently.
 const LOOKS: usize = 8;
@@ -86,7 +87,7 @@ pub async fn run(arguments: ListArgs) -> Result<ExitCode> {
         });
         println!("{}", crate::admin::text_table(header, rows, 3));
         for error in &unreadable {
-            println!("{error}");
+            println!("{}", shown(&error.to_string()));
         }
     }
     Ok(if unreadable.is_empty() {

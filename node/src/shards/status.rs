@@ -11,6 +11,7 @@ use serde_json::json;
 use super::StatusArgs;
 use crate::config::Loaded;
 use crate::storage::artifacts;
+use crate::terminal::shown;
 use crate::words::pluralize;
 
 /// Runs the command; the exit status is 1 if a volume has failed or its state cannot be read.
@@ -108,9 +109,9 @@ fn print(survey: &ShardSurvey) {
     }
     for (volume, error) in survey.failed() {
         let reason = error.as_ref().map(|error| error.message.as_str());
-        println!("{volume}: {}", reason.unwrap_or("no reason recorded"));
+        println!("{volume}: {}", shown(reason.unwrap_or("no reason recorded")));
     }
     for error in &survey.unreadable {
-        println!("{error}");
+        println!("{}", shown(&error.to_string()));
     }
 }

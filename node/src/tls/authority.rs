@@ -1,5 +1,6 @@
-//! Creation of the authority, and issue of certificates to nodes.
+//! Creation of the authority, and issue and revocation of certificates.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rcgen::{
@@ -10,7 +11,7 @@ use rustls::pki_types::ServerName;
 
 use super::folder::{Folder, refuse_existing, write_private, write_public};
 use super::identity::read_details;
-use super::{TlsError, at};
+use super::{CertificateRole, TlsError, at, revocations};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// Time by which certificates are valid before they are created, since the clocks of nodes differ.
@@ -22,7 +23,12 @@ const CLOCK_SKEW: Duration = Duration::from_secs(60 * 60);
 ///
 /// [`TlsError::Exists`] if one of the files exists, which is not overwritten.
 pub fn init(folder: &Folder, days: u32, now: SystemTime) -> Result<(), TlsError> {
-    refuse_existing(&[folder.ca_certificate(), folder.ca_key(), folder.cookie()])?;
+    refuse_existing(&[
+        folder.ca_certificate(),
+        folder.ca_key(),
+        folder.cookie(),
+        folder.revoked(),
+    ])?;
     folder.create()?;
     let mut params = params(Vec::new(), days, now)?;
     let label = hex::encode(rand::random::<[u8; 4]>());
@@ -39,26 +45,24 @@ pub fn init(folder: &Folder, days: u32, now: SystemTime) -> Result<(), TlsError>
     write_private(
         &folder.cookie(),
         &format!("{}\n", hex::encode(rand::random::<[u8; 32]>())),
-    )
+    )?;
+    // Nodes are told of the list from the start, so that a revocation needs no change of their configuration.
+    revocations::write(folder, BTreeMap::new(), now)
 }
 
-/// Issues a certificate and key to a node, valid for its name and the given hosts, which are DNS names or IP addresses.
+/// Issues a certificate and key to a node or for an interface, valid for its name and the given hosts, which are DNS names or IP addresses.
 ///
 /// # Errors
 ///
 /// If a name is not valid, a file exists, or the certificate would be valid for longer than the authority.
 pub fn issue(
     folder: &Folder,
-    node: &str,
+    (node, role): (&str, CertificateRole),
     hosts: &[String],
     days: u32,
     now: SystemTime,
 ) -> Result<(), TlsError> {
-    // The name becomes a file name and a DNS name; `ca` would overwrite the authority's own files.
-    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b".-".contains(&byte);
-    if node == "ca" || node.is_empty() || node.starts_with(['.', '-']) || !node.bytes().all(allowed) {
-        return Err(TlsError::NodeName(node.to_owned()));
-    }
+    check_name(node)?;
     if let Some(wrong) = hosts
         .iter()
         .find(|host| ServerName::try_from(host.as_str()).is_err())
@@ -75,25 +79,54 @@ pub fn issue(
     if left < i64::from(days) {
         return Err(TlsError::OutlastsAuthority { left, asked: days });
     }
-    let read = |path: std::path::PathBuf| std::fs::read_to_string(&path).map_err(at(path));
-    let ca_key = KeyPair::from_pem(&read(folder.ca_key())?)?;
-    let issuer = Issuer::from_ca_cert_pem(&read(folder.ca_certificate())?, ca_key)?;
-
+    let issuer = issuer(folder)?;
     let mut names = vec![node.to_owned()];
     names.extend(hosts.iter().filter(|host| *host != node).cloned());
     let mut params = params(names, days, now)?;
     params.distinguished_name.push(DnType::CommonName, node);
     params.use_authority_key_identifier_extension = true;
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-    // The same certificate serves its node when it listens and when it dials.
-    params.extended_key_usages = vec![
-        ExtendedKeyUsagePurpose::ServerAuth,
-        ExtendedKeyUsagePurpose::ClientAuth,
-    ];
+    params.extended_key_usages = match role {
+        // The same certificate serves its node when it listens and when it dials.
+        CertificateRole::Node => vec![
+            ExtendedKeyUsagePurpose::ServerAuth,
+            ExtendedKeyUsagePurpose::ClientAuth,
+        ],
+        // Nodes take nobody for one of them whose certificate cannot be used on both sides.
+        CertificateRole::Interface => vec![ExtendedKeyUsagePurpose::ServerAuth],
+    };
     let key = KeyPair::generate()?;
     let certificate = params.signed_by(&key, &issuer)?;
     write_private(&folder.key(node), &key.serialize_pem())?;
     write_public(&folder.certificate(node), &certificate.pem())
+}
+
+/// Checks a name, which becomes a file name and a DNS name; `ca` would overwrite the authority's own files.
+fn check_name(name: &str) -> Result<(), TlsError> {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b".-".contains(&byte);
+    if name == "ca" || name.is_empty() || name.starts_with(['.', '-']) || !name.bytes().all(allowed) {
+        return Err(TlsError::NodeName(name.to_owned()));
+    }
+    Ok(())
+}
+
+/// Revokes the certificate of a name.
+///
+/// # Errors
+///
+/// If there is none, or a file of the authority cannot be read or written.
+pub fn revoke(folder: &Folder, name: &str, now: SystemTime) -> Result<(), TlsError> {
+    check_name(name)?;
+    let serial = read_details(&folder.certificate(name))?.serial;
+    let mut revoked = revocations::read(folder)?;
+    revoked.entry(serial).or_insert(now);
+    revocations::write(folder, revoked, now)
+}
+
+pub(super) fn issuer(folder: &Folder) -> Result<Issuer<'static, KeyPair>, TlsError> {
+    let read = |path: std::path::PathBuf| std::fs::read_to_string(&path).map_err(at(path));
+    let key = KeyPair::from_pem(&read(folder.ca_key())?)?;
+    Ok(Issuer::from_ca_cert_pem(&read(folder.ca_certificate())?, key)?)
 }
 
 fn params(names: Vec<String>, days: u32, now: SystemTime) -> Result<CertificateParams, TlsError> {

@@ -31,6 +31,11 @@ impl Folder {
         self.0.join("ca.key")
     }
 
+    /// List of the certificates that were revoked.
+    pub fn revoked(&self) -> PathBuf {
+        self.0.join("revoked.crl")
+    }
+
     pub fn cookie(&self) -> PathBuf {
         self.0.join("cookie")
     }
@@ -92,6 +97,11 @@ pub fn refuse_existing(paths: &[PathBuf]) -> Result<(), TlsError> {
 
 pub fn write_public(path: &Path, text: &str) -> Result<(), TlsError> {
     write_new(path, text, PUBLIC)
+}
+
+/// Writes a file that everybody can read, in place of an earlier one.
+pub fn replace_public(path: &Path, text: &str) -> Result<(), TlsError> {
+    whole_file::replace(path, text, PUBLIC).map_err(at(path))
 }
 
 /// Writes a new file that only the owner can read, from its first byte on.

@@ -10,12 +10,12 @@ use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::sign::CertifiedKey;
 use x509_parser::extensions::GeneralName;
 
-use super::TlsError;
+use super::{CertificateRole, TlsError};
 
 /// Files of a node, in PEM.
 #[derive(Debug, Clone, Copy)]
@@ -24,6 +24,8 @@ pub struct Identity<'a> {
     pub certificate: &'a Path,
     pub key: &'a Path,
     pub ca: &'a Path,
+    /// List of the certificates that the authority has revoked.
+    pub revoked: Option<&'a Path>,
 }
 
 impl Identity<'_> {
@@ -41,7 +43,9 @@ impl Identity<'_> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let chain = read_chain(self.certificate)?;
         // The verifiers are those that peers use, so that what passes here passes there.
-        verify_client(&chain, &read_chain(self.ca)?, &provider, now).map_err(refused(self.certificate))?;
+        let revoked = self.revoked.map(read_revoked).transpose()?.unwrap_or_default();
+        verify_client(&chain, (&read_chain(self.ca)?, revoked), &provider, now)
+            .map_err(refused(self.certificate))?;
         if let Some(name) = listens_as {
             verify_server(&chain, &read_chain(self.ca)?, &provider, name, now)
                 .map_err(refused(self.certificate))?;
@@ -56,28 +60,48 @@ impl Identity<'_> {
     }
 }
 
-/// Checks that the authority in `ca` has signed the certificate in `certificate`.
+/// Checks that the authority in `ca` has signed the certificate in `certificate`, for its role.
 ///
 /// # Errors
 ///
 /// [`TlsError::Refused`] with the reason, or if a file cannot be read.
 pub fn is_signed_by(certificate: &Path, ca: &Path, now: UnixTime) -> Result<(), TlsError> {
     let provider = Arc::new(aws_lc_rs::default_provider());
-    verify_client(&read_chain(certificate)?, &read_chain(ca)?, &provider, now).map_err(|source| {
-        TlsError::Refused {
-            path: certificate.to_owned(),
-            source,
+    let (chain, ca) = (read_chain(certificate)?, read_chain(ca)?);
+    let Details { role, hosts, .. } = read_details(certificate)?;
+    let verified = match role {
+        CertificateRole::Node => verify_client(&chain, (&ca, Vec::new()), &provider, now),
+        CertificateRole::Interface => {
+            let host = hosts.first().map_or("", String::as_str);
+            verify_server(&chain, &ca, &provider, host, now)
         }
+    };
+    verified.map_err(|source| TlsError::Refused {
+        path: certificate.to_owned(),
+        source,
+    })
+}
+
+type Revoked = Vec<CertificateRevocationListDer<'static>>;
+
+fn read_revoked(path: &Path) -> Result<Revoked, TlsError> {
+    let read = CertificateRevocationListDer::pem_file_iter(path).and_then(Iterator::collect);
+    read.map_err(|source| TlsError::Pem {
+        path: path.to_owned(),
+        source,
     })
 }
 
 fn verify_client(
     chain: &[CertificateDer<'_>],
-    ca: &[CertificateDer<'_>],
+    (ca, revoked): (&[CertificateDer<'_>], Revoked),
     provider: &Arc<CryptoProvider>,
     now: UnixTime,
 ) -> Result<(), rustls::Error> {
     let verifier = WebPkiClientVerifier::builder_with_provider(roots(ca)?, provider.clone())
+        .with_crls(revoked)
+        .only_check_end_entity_revocation()
+        .allow_unknown_revocation_status()
         .build()
         .map_err(|error| rustls::Error::General(error.to_string()))?;
     // `read_chain` returns at least one certificate, so the first one is there.
@@ -137,6 +161,10 @@ pub struct Details {
     pub hosts: Vec<String>,
     pub not_after: DateTime<Utc>,
     pub is_authority: bool,
+    /// Purpose, of one that is no authority's.
+    pub role: CertificateRole,
+    /// Serial number, the most significant byte first.
+    pub serial: Vec<u8>,
 }
 
 /// Reads the first certificate of a file.
@@ -157,6 +185,11 @@ pub fn read_details(path: &Path) -> Result<Details, TlsError> {
         .map_err(|error| malformed(error.to_string()))?;
     let hosts = names.iter().flat_map(|names| &names.value.general_names);
     let common_name = certificate.subject().iter_common_name().next();
+    let purposes = certificate
+        .extended_key_usage()
+        .map_err(|error| malformed(error.to_string()))?;
+    // Without any a certificate may be used for all.
+    let is_node = purposes.is_none_or(|purposes| purposes.value.any || purposes.value.client_auth);
     let not_after = certificate.validity().not_after.timestamp();
     Ok(Details {
         common_name: common_name
@@ -167,6 +200,12 @@ pub fn read_details(path: &Path) -> Result<Details, TlsError> {
         not_after: DateTime::from_timestamp(not_after, 0)
             .ok_or_else(|| malformed("its expiry is not a valid date".to_owned()))?,
         is_authority: certificate.is_ca(),
+        role: if is_node {
+            CertificateRole::Node
+        } else {
+            CertificateRole::Interface
+        },
+        serial: certificate.serial.to_bytes_be(),
     })
 }
 

@@ -2,14 +2,17 @@
 //! certificates of the nodes.
 //!
 //! Nodes authenticate each other, so one certificate serves its node both when it listens and when it dials, and it must pass both checks
-//! before a node starts: a fault that shows only when another node dials is found too late. The authority is private to the cluster,
+//! before a node starts: a fault that shows only when another node dials is found too late. A certificate of the HTTP interface passes one
+//! of them only, so that one that lies on a web server opens no cluster. The authority is private to the cluster,
 //! since nobody but its nodes needs to trust it, and its key need not be on any node. The room knows files and dates; it must not know
 //! how connections are made.
 
 mod authority;
 pub mod command;
+mod expiry;
 mod folder;
 pub mod identity;
+mod revocations;
 
 #[cfg(test)]
 mod tests;
@@ -17,7 +20,19 @@ mod tests;
 use std::io;
 use std::path::PathBuf;
 
+use clap::ValueEnum;
 use rustls::pki_types::pem;
+
+pub use self::expiry::warn_before_end;
+
+/// Purpose of a certificate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CertificateRole {
+    /// A node of the cluster.
+    Node,
+    /// The HTTP interface, for browsers and scripts; it takes no part in the cluster.
+    Interface,
+}
 
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {

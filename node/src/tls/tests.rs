@@ -13,7 +13,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, Server
 
 use super::folder::Folder;
 use super::identity::{Identity, is_signed_by, read_details};
-use super::{TlsError, authority};
+use super::{CertificateRole, TlsError, authority, revocations};
 
 const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
@@ -38,7 +38,11 @@ impl Pki {
 
     fn issue(&self, node: &str, hosts: &[&str]) -> Result<(), TlsError> {
         let hosts: Vec<String> = hosts.iter().map(|host| (*host).to_owned()).collect();
-        authority::issue(&self.folder, node, &hosts, 365, SystemTime::now())
+        self.issue_for(node, CertificateRole::Node, &hosts)
+    }
+
+    fn issue_for(&self, name: &str, role: CertificateRole, hosts: &[String]) -> Result<(), TlsError> {
+        authority::issue(&self.folder, (name, role), hosts, 365, SystemTime::now())
     }
 
     fn ca(&self) -> PathBuf {
@@ -50,6 +54,7 @@ impl Pki {
             certificate: &self.folder.certificate("orch-1"),
             key: &self.folder.key("orch-1"),
             ca,
+            revoked: Some(&self.folder.revoked()),
         };
         identity.verify(listens_as, now)
     }
@@ -142,6 +147,58 @@ fn an_identity_is_good_in_its_time_under_its_names_and_with_its_key() {
 }
 
 #[test]
+fn a_certificate_of_the_interface_is_no_nodes() {
+    let pki = Pki::new();
+    let hosts = ["127.0.0.1".to_owned()];
+    pki.issue_for("api", CertificateRole::Interface, &hosts).unwrap();
+    // It serves, and dials nobody.
+    shake_hands((&pki, "orch-1"), (&pki, "api"), "127.0.0.1").unwrap();
+    shake_hands((&pki, "api"), (&pki, "orch-1"), "orch-1").unwrap_err();
+    let (certificate, key) = (pki.folder.certificate("api"), pki.folder.key("api"));
+    let identity = Identity {
+        certificate: &certificate,
+        key: &key,
+        ca: &pki.ca(),
+        revoked: None,
+    };
+    let refused = identity.verify(None, UnixTime::now()).unwrap_err();
+    assert!(matches!(refused, TlsError::Refused { .. }), "{refused}");
+    is_signed_by(&certificate, &pki.ca(), UnixTime::now()).unwrap();
+    let details = read_details(&certificate).unwrap();
+    assert_eq!(details.role, CertificateRole::Interface);
+    let node = read_details(&pki.folder.certificate("orch-1")).unwrap();
+    assert_eq!(node.role, CertificateRole::Node);
+}
+
+#[test]
+fn a_revoked_certificate_is_refused_and_stays_so() {
+    let pki = Pki::new();
+    let now = UnixTime::now();
+    pki.issue("gpu-1", &[]).unwrap();
+    assert!(revocations::read(&pki.folder).unwrap().is_empty());
+    authority::revoke(&pki.folder, "orch-1", SystemTime::now()).unwrap();
+    let first = revocations::read(&pki.folder).unwrap();
+    authority::revoke(&pki.folder, "gpu-1", SystemTime::now()).unwrap();
+    authority::revoke(&pki.folder, "orch-1", SystemTime::now() + YEAR).unwrap();
+    let both = revocations::read(&pki.folder).unwrap();
+    assert_eq!((first.len(), both.len()), (1, 2));
+    assert!(
+        first.iter().all(|(serial, at)| both.get(serial) == Some(at)),
+        "{both:?}"
+    );
+    let refused = pki.verify(&pki.ca(), None, now).unwrap_err().to_string();
+    assert!(refused.contains("Revoked"), "{refused}");
+    let unknown = authority::revoke(&pki.folder, "nobody", SystemTime::now());
+    assert!(matches!(unknown, Err(TlsError::Pem { .. })), "{unknown:?}");
+    let beyond = authority::revoke(&pki.folder, "../x", SystemTime::now());
+    assert!(matches!(beyond, Err(TlsError::NodeName(_))), "{beyond:?}");
+    // An authority of an earlier version has no list.
+    std::fs::remove_file(pki.folder.revoked()).unwrap();
+    authority::revoke(&pki.folder, "gpu-1", SystemTime::now()).unwrap();
+    assert_eq!(revocations::read(&pki.folder).unwrap().len(), 1);
+}
+
+#[test]
 fn keys_and_the_cookie_are_for_their_owner_only() {
     let pki = Pki::new();
     let mode = |path: PathBuf| path.metadata().unwrap().permissions().mode() & 0o777;
@@ -194,7 +251,13 @@ fn what_cannot_be_issued_is_refused() {
     }
     let host = pki.issue("cpu-1", &["བོད"]);
     assert!(matches!(host, Err(TlsError::Host(_))), "{host:?}");
-    let days = authority::issue(&pki.folder, "cpu-1", &[], 3651, SystemTime::now());
+    let days = authority::issue(
+        &pki.folder,
+        ("cpu-1", CertificateRole::Node),
+        &[],
+        3651,
+        SystemTime::now(),
+    );
     assert!(
         matches!(days, Err(TlsError::OutlastsAuthority { asked: 3651, .. })),
         "{days:?}"

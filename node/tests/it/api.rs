@@ -2,14 +2,9 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::sync::Arc;
 use std::time::Duration;
 
 use parkhang_test_support::Wait;
-use rustls::crypto::aws_lc_rs;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use serde_json::{Value, json};
 
 use crate::nodes::{JOB, Node, Site};
@@ -23,7 +18,7 @@ pub(crate) struct Api {
 
 pub(crate) struct Answer {
     status: u16,
-    head: String,
+    pub(crate) head: String,
     body: Vec<u8>,
 }
 
@@ -184,21 +179,6 @@ fn who_may_not_is_refused() {
         ])
     );
 
-    let body = json!({ "token": eva.token }).to_string();
-    let session = api.ask("POST", "/api/v1/session", &[], &body).is(204);
-    let cookie = session
-        .head
-        .lines()
-        .find(|line| line.to_lowercase().starts_with("set-cookie"))
-        .unwrap();
-    assert!(
-        cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"),
-        "{cookie}"
-    );
-    let cookie = format!("Cookie: {}", cookie.split([' ', ';']).nth(1).unwrap());
-    api.ask("GET", "/api/v1/jobs", &[&cookie], "").is(200);
-    api.ask("POST", "/api/v1/session", &[], r#"{"token":"x"}"#)
-        .refuses(401, "unauthorized");
     let mode = std::os::unix::fs::PermissionsExt::mode(
         &std::fs::metadata(site.path("state/api-token"))
             .unwrap()
@@ -306,6 +286,12 @@ fn a_job_is_made_steered_and_read_over_http() {
     let text = page["lines"][0]["text"].as_str().unwrap();
     api.get(&format!("{volume}/pages/3")).refuses(404, "not_found");
     let image = api.get(&format!("{volume}/pages/1/image")).is(200);
+    let head = image.head.to_lowercase();
+    assert!(head.contains("x-content-type-options: nosniff"), "{head}");
+    assert!(
+        head.contains("content-security-policy: default-src 'none'"),
+        "{head}"
+    );
     assert_eq!(image.body[..3], [0xff, 0xd8, 0xff], "a JPEG");
     let (width, height) = (page["width"].as_u64().unwrap(), page["height"].as_u64().unwrap());
     for (query, shown) in [
@@ -395,51 +381,6 @@ fn a_job_is_made_steered_and_read_over_http() {
         .iter()
         .filter(|entry| entry["refusal"].is_string());
     assert_eq!(refusals.count(), 8, "{audit:#}");
-}
-
-#[test]
-fn with_a_certificate_nothing_but_tls_is_spoken() {
-    let site = Site::with_volumes(1, 1);
-    let orchestrator = Node::start_with(&site, "orchestrator", &["127.0.0.1:1"], |command| {
-        for (key, file) in [("certificate_file", "all.pem"), ("key_file", "all.key")] {
-            let file = site.path("tls").join(file);
-            command.args(["--set", &format!("api.tls.{key}={}", file.display())]);
-        }
-    });
-    let address = orchestrator.said("api=https://");
-    let mut roots = RootCertStore::empty();
-    let authority = CertificateDer::from_pem_file(site.path("tls/ca.pem")).unwrap();
-    roots.add(authority).unwrap();
-    let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    let connection = ClientConnection::new(Arc::new(config), "127.0.0.1".try_into().unwrap()).unwrap();
-    let mut stream = StreamOwned::new(connection, TcpStream::connect(address).unwrap());
-    let token = std::fs::read_to_string(site.path("state/api-token")).unwrap();
-    let body = json!({ "token": token.trim() }).to_string();
-    let head = format!(
-        "POST /api/v1/session HTTP/1.1\r\nHost: x\r\nContent-Length: {}",
-        body.len()
-    );
-    write!(stream, "{head}\r\nConnection: close\r\n\r\n{body}").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    assert!(answer.starts_with("HTTP/1.1 204"), "{answer}");
-    assert!(answer.to_lowercase().contains("; secure\r\n"), "{answer}");
-
-    let mut plain = TcpStream::connect(address).unwrap();
-    plain.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-    plain.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
-    let mut refused = Vec::new();
-    // The connection is closed, or reset, after an alert of TLS.
-    let _ = plain.read_to_end(&mut refused);
-    assert!(
-        !refused.starts_with(b"HTTP"),
-        "{}",
-        String::from_utf8_lossy(&refused)
-    );
 }
 
 #[test]

@@ -365,3 +365,46 @@ fn in_documents(site: &Site, corrected: &str) {
         assert!(!document.contains(clause), "{document}");
     }
 }
+
+#[test]
+fn a_page_takes_so_many_edits_and_says_what_to_do_then() {
+    /// Letters of a line, lines of an edit, and edits, which are more than 4,000,000 letters together.
+    const FULL: (usize, usize, usize) = (3900, 360, 3);
+    let site = site();
+    let orchestrator = Node::start(&site, "orchestrator", &["127.0.0.1:1"]);
+    let _worker = Node::start(&site, "cpu,gpu", &[orchestrator.address()]);
+    finish(site.command(["job", "create", "press"])).exits(0);
+    finish(site.command(["job", "status", "press", "--wait"])).exits(0);
+    let api = Api::of(&site, &orchestrator);
+    let page = api.get(PAGE).is(200).json();
+    let first = seen(&lines(&page)[0]);
+    let added = || {
+        let added = (0..FULL.1).map(|_| {
+            let text = "x".repeat(FULL.0);
+            json!({ "id": Uuid::new_v4().to_string(), "polygon": first["polygon"], "text": text })
+        });
+        [first.clone()].into_iter().chain(added).collect::<Vec<_>>()
+    };
+    for _ in 0..FULL.2 {
+        post(
+            &api,
+            &api.token,
+            &format!("{PAGE}/edits"),
+            &edit(&[first.clone()], &added()),
+        )
+        .is(200);
+    }
+    let more = edit(&[first.clone()], &[with_text(&first, "more")]);
+    let full = post(&api, &api.token, &format!("{PAGE}/edits"), &more).refuses(422, "invalid");
+    assert!(full.contains("as many edits as a page may have"), "{full}");
+    assert!(full.contains("export it"), "{full}");
+    // What is there is still shown, and other pages take edits.
+    let other = PAGE.replace("pages/1", "pages/2");
+    let line = seen(&lines(&api.get(&other).is(200).json())[0]);
+    let edited = edit(&[line.clone()], &[with_text(&line, "ཀ")]);
+    post(&api, &api.token, &format!("{other}/edits"), &edited).is(200);
+    assert_eq!(
+        lines(&api.get(PAGE).is(200).json()).len(),
+        lines(&page).len() + FULL.1 * FULL.2
+    );
+}

@@ -1,7 +1,7 @@
 //! What unauthenticated clients at the HTTP ports of an orchestrator can do: not be an administrator, and shut nobody out.
 
 use std::io::{BufRead, BufReader, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -38,13 +38,25 @@ fn an_empty_token_file_makes_nobody_an_administrator() {
     std::fs::remove_file(site.path("state/api-token")).unwrap();
     let orchestrator = Node::start(&site, "orchestrator", &["127.0.0.1:1"]);
     let api = Api::of(&site, &orchestrator);
-    for nothing in ["Cookie: parkhang_token=", "Authorization: Bearer "] {
+    for nothing in ["Cookie: parkhang_session=", "Authorization: Bearer "] {
         api.ask("GET", "/api/v1/jobs", &[nothing], "")
             .refuses(401, "unauthorized");
     }
     api.ask("POST", "/api/v1/session", &[], r#"{"token":""}"#)
         .refuses(401, "unauthorized");
     api.get("/jobs").is(200);
+}
+
+#[test]
+fn a_port_that_somebody_else_has_is_an_error() {
+    let site = Site::with_volumes(1, 1);
+    let squatter = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut command = site.command(["--role", "orchestrator"]);
+    command.arg("--set");
+    command.arg(format!("api.listen={}", squatter.local_addr().unwrap()));
+    let refused = finish(command).exits(1).stderr;
+    let message = "(api.listen): another process has the port; set another one";
+    assert!(refused.contains(message), "{refused}");
 }
 
 /// The head of a request and one byte of its body.

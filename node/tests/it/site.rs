@@ -50,6 +50,7 @@ impl Site {
         command.args(arguments);
         command.current_dir(self.folder.path());
         for (key, value) in [
+            ("api.listen", "127.0.0.1:0".to_owned()),
             ("cluster.listen", "127.0.0.1:0".to_owned()),
             // Not the usual one, where somebody's own cluster may be.
             ("cluster.orchestrators", "127.0.0.1:1".to_owned()),

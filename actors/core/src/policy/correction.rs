@@ -8,12 +8,19 @@ use chrono::{DateTime, Utc};
 
 use crate::domain::{Edit, PageLine, RecordedEdit};
 
+/// Largest number of edits of a page. All of them are read whenever the page is shown, and none is ever deleted.
+pub const MOST_EDITS: u32 = 10_000;
+/// Largest number of letters and corners in the lines that the edits of a page name: about 400 of each of its edits.
+pub const MOST_SIGNS: u64 = 4_000_000;
+
 /// Corrections of a page, in the order in which they were begun.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PageCorrections {
     pub corrections: Vec<Correction>,
     /// Number of edits of the page.
     pub revision: u32,
+    /// Number of letters and corners in the lines of the edits.
+    signs: u64,
 }
 
 /// Lines that stand in the place of lines that were read.
@@ -111,6 +118,11 @@ impl PageCorrections {
         corrections
     }
 
+    /// Returns whether the page has had as many edits as one may have.
+    pub const fn is_full(&self) -> bool {
+        self.revision >= MOST_EDITS || self.signs >= MOST_SIGNS
+    }
+
     /// Returns why an edit cannot be made now, if it cannot.
     pub fn conflict(&self, edit: &Edit) -> Option<Conflict> {
         for seen in &edit.replaces {
@@ -148,6 +160,7 @@ impl PageCorrections {
     fn add(&mut self, recorded: &RecordedEdit) {
         let Edit { replaces, lines, .. } = &recorded.edit;
         self.revision = self.revision.max(recorded.revision);
+        self.signs += replaces.iter().chain(lines).map(signs_of).sum::<u64>();
         let authored = |line: &PageLine| CorrectedLine {
             line: line.clone(),
             who: recorded.who.clone(),
@@ -220,6 +233,12 @@ impl PageCorrections {
         let at = self.corrections.iter().position(is_wanted)?;
         Some((at, self.corrections.remove(at)))
     }
+}
+
+/// Number of letters and corners of a line.
+fn signs_of(line: &PageLine) -> u64 {
+    let signs = line.text.chars().count() + line.polygon.len();
+    u64::try_from(signs).unwrap_or(u64::MAX)
 }
 
 /// Puts lines in the place of those that they replace. One whose id was there already stands where that was, or was before it was deleted, and those

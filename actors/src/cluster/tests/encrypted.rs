@@ -1,10 +1,11 @@
 use std::time::Duration;
 
+use rcgen::ExtendedKeyUsagePurpose;
 use tokio::net::TcpStream;
 
 use super::certificates::Authority;
 use super::{address, alone, config, connected, cookie, is_closed, listening};
-use crate::cluster::{Cluster, LinkError, Phase, Security, TlsError, TlsIdentity};
+use crate::cluster::{Cluster, LinkError, Phase, Security, TlsError, TlsFiles, TlsIdentity};
 
 fn security(identity: TlsIdentity) -> Security {
     Security::MutualTls {
@@ -100,17 +101,113 @@ async fn a_silent_client_holds_up_nobody() {
     orchestrator.leave().await;
 }
 
+#[tokio::test]
+async fn a_certificate_of_a_web_server_takes_part_on_no_side() {
+    let _alone = alone().await;
+    let authority = Authority::new();
+    let of_a_server = || authority.issue_for("127.0.0.1", &[ExtendedKeyUsagePurpose::ServerAuth]);
+    let of_a_node = || authority.trusted_by(&authority.issue("127.0.0.1"));
+    for (listens, dials) in [
+        (of_a_node(), authority.trusted_by(&of_a_server())),
+        (authority.trusted_by(&of_a_server()), of_a_node()),
+    ] {
+        let orchestrator = Cluster::start(listening("orchestrator", security(listens)))
+            .await
+            .unwrap();
+        let worker = Cluster::start(config("worker", security(dials))).await.unwrap();
+        assert!(worker.connector.dial(&address(&orchestrator)).await.is_err());
+        assert_eq!(*orchestrator.connected().borrow(), 0);
+        worker.leave().await;
+        orchestrator.leave().await;
+    }
+}
+
+#[tokio::test]
+async fn a_revoked_node_loses_its_session_and_gets_no_other() {
+    let _alone = alone().await;
+    let authority = Authority::new();
+    let (server, lost, kept) = (
+        authority.issue("127.0.0.1"),
+        authority.issue("lost"),
+        authority.issue("kept"),
+    );
+    let identity = authority.trusted_by(&server);
+    let orchestrator = Cluster::start(listening("orchestrator", security(identity.clone())))
+        .await
+        .unwrap();
+    let at = address(&orchestrator);
+    let dial = async |leaf| {
+        let worker = config("worker", security(authority.trusted_by(leaf)));
+        let worker = Cluster::start(worker).await.unwrap();
+        let session = worker.connector.dial(&at).await;
+        (worker, session)
+    };
+    let (worker, mut session) = dial(&lost).await;
+    let (other, other_session) = dial(&kept).await;
+    connected(&orchestrator, 2).await;
+
+    authority.files(&server, &[&lost]);
+    identity.look();
+    session.as_mut().unwrap().closed().await;
+    connected(&orchestrator, 1).await;
+    drop(session);
+    let (refused, again) = dial(&lost).await;
+    assert!(again.is_err());
+    assert_eq!(*orchestrator.connected().borrow(), 1);
+    drop(other_session);
+    for cluster in [worker, other, refused, orchestrator] {
+        cluster.leave().await;
+    }
+}
+
+#[tokio::test]
+async fn a_renewed_certificate_is_shown_without_a_restart() {
+    let _alone = alone().await;
+    let authority = Authority::new();
+    let (old, new) = (
+        authority.issue("orchestrator.example"),
+        authority.issue("127.0.0.1"),
+    );
+    let files = authority.files(&old, &[]);
+    let identity = TlsIdentity::load(files.clone()).unwrap();
+    let orchestrator = Cluster::start(listening("orchestrator", security(identity)))
+        .await
+        .unwrap();
+    let at = address(&orchestrator);
+    let worker = authority.trusted_by(&authority.issue("worker"));
+    let worker = Cluster::start(config("worker", security(worker))).await.unwrap();
+    assert!(worker.connector.dial(&at).await.is_err(), "it is another host's");
+
+    let renewed = authority.files(&new, &[]);
+    std::fs::copy(&renewed.chain, &files.chain).unwrap();
+    // Until its key is there too, the old one stays in use.
+    assert!(worker.connector.dial(&at).await.is_err());
+    std::fs::copy(&renewed.key, &files.key).unwrap();
+    let session = worker.connector.dial(&at).await.unwrap();
+    connected(&orchestrator, 1).await;
+    drop(session);
+    worker.leave().await;
+    orchestrator.leave().await;
+}
+
 #[test]
 fn what_is_no_certificate_is_named() {
     let authority = Authority::new();
     let _ = authority.trusted_by(&authority.issue("node"));
-    let empty = TlsIdentity::from_pem(b"", b"", b"");
+    let nothing = tempfile::NamedTempFile::new().unwrap();
+    let files = |path: &std::path::Path| TlsFiles {
+        authority: path.to_owned(),
+        chain: path.to_owned(),
+        key: path.to_owned(),
+        revoked: None,
+    };
+    let empty = TlsIdentity::load(files(nothing.path()));
     assert!(
         matches!(&empty, Err(TlsError::Empty { what }) if what.contains("authority")),
         "{empty:?}"
     );
     let missing = std::path::Path::new("no/such/file");
-    let absent = TlsIdentity::load(missing, missing, missing);
+    let absent = TlsIdentity::load(files(missing));
     assert!(
         matches!(&absent, Err(TlsError::Read { path, .. }) if path == missing),
         "{absent:?}"

@@ -145,3 +145,19 @@ async fn fuzz_requests() {
         }
     });
 }
+
+#[test]
+fn a_message_of_many_levels_is_malformed_and_nothing_else() {
+    let deep = "[".repeat(100_000);
+    for body in [
+        deep.clone(),
+        format!("{{\"w_id\":\"W1\",\"i_id\":{deep}"),
+        format!("{{\"broken_pages\":{deep}"),
+    ] {
+        let mut delivery = delivery(&json!({}));
+        delivery.body = body;
+        assert!(VolumeMessage::read(&delivery).is_err());
+        assert!(PageMessage::read(&delivery.body).is_err());
+        assert!(request::requests(&delivery, None).is_err());
+    }
+}

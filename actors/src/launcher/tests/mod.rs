@@ -9,6 +9,9 @@ use super::*;
 use parkhang_store::storage::s3::keys;
 use parkhang_test_s3::external::{Server, moto};
 
+/// Largest number of tasks of a service.
+const LIMIT: u32 = 100;
+
 fn options(server: &Server, hardware: &[Hardware]) -> AwsOptions {
     let named = hardware
         .iter()
@@ -30,9 +33,13 @@ async fn account(server: &Server) -> SdkConfig {
 
 async fn ecs(server: &Server, hardware: &[Hardware]) -> EcsLauncher {
     let keys = Some(keys("test", "test"));
-    EcsLauncher::connect(options(server, hardware), Some("library".to_owned()), keys)
-        .await
-        .unwrap()
+    EcsLauncher::connect(
+        options(server, hardware),
+        (Some("library".to_owned()), LIMIT),
+        keys,
+    )
+    .await
+    .unwrap()
 }
 
 async fn asg(server: &Server, hardware: &[Hardware]) -> AsgLauncher {
@@ -40,6 +47,31 @@ async fn asg(server: &Server, hardware: &[Hardware]) -> AsgLauncher {
     AsgLauncher::connect(options(server, hardware), keys)
         .await
         .unwrap()
+}
+
+#[tokio::test]
+async fn of_an_ecs_service_no_more_tasks_are_asked_for_than_may_be() {
+    let options = AwsOptions {
+        // Nobody is asked.
+        endpoint: Some("http://127.0.0.1:1".to_owned()),
+        region: Some("eu-central-1".to_owned()),
+        names: BTreeMap::from([(Hardware::Gpu, "workers-gpu".to_owned())]),
+    };
+    let launcher = EcsLauncher::connect(options, (None, 3), Some(keys("test", "test")))
+        .await
+        .unwrap();
+    let refused = launcher.set_desired(Hardware::Gpu, 4, &BTreeSet::new()).await;
+    assert!(
+        matches!(
+            refused,
+            Err(LauncherError::OverLimit {
+                count: 4,
+                limit: 3,
+                ..
+            })
+        ),
+        "{refused:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -113,7 +145,7 @@ async fn a_service_that_does_not_answer_is_named() {
         region: Some("us-east-1".to_owned()),
         names: BTreeMap::from([(Hardware::Gpu, "workers".to_owned())]),
     };
-    let launcher = EcsLauncher::connect(options, None, Some(keys("test", "test")))
+    let launcher = EcsLauncher::connect(options, (None, LIMIT), Some(keys("test", "test")))
         .await
         .unwrap();
     let refused = launcher.workers(Hardware::Gpu).await.unwrap_err().to_string();

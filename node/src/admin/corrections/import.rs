@@ -11,6 +11,7 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::plan::{Change, changes};
+use super::too_many_edits;
 use crate::admin::command::{Access, Answer, Command, Verb};
 use crate::admin::text::table;
 use crate::admin::{Admin, Refusal, find_task, jobs};
@@ -163,6 +164,12 @@ impl Importer<'_> {
             }
         };
         imported.image_name = Some(page.image_name.clone());
+        let store = &self.admin.store;
+        let before = store.corrections_of_page(&self.task.volume, &page.image_name);
+        if !changes.is_empty() && before.await?.is_full() {
+            imported.refused = Some(too_many_edits(&page.image_name));
+            return Ok(imported);
+        }
         for change in changes {
             if let Err(refused) = self.make(page, &change).await? {
                 imported.refused = Some(refused);

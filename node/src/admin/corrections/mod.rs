@@ -11,6 +11,7 @@ mod list;
 mod plan;
 
 use parkhang_core::domain::{Job, Task, VolumeId};
+use parkhang_core::policy::correction::MOST_EDITS;
 
 use super::{Admin, Refusal};
 use crate::export::CorrectedVolume;
@@ -34,4 +35,12 @@ async fn corrected_volume(
         Err(Refusal::NotFound(_)) => Ok(None),
         Err(refusal) => Err(refusal),
     }
+}
+
+/// Returns why a page that is full of edits takes no more, and what to do.
+pub fn too_many_edits(image: &str) -> String {
+    format!(
+        "page {image} has had as many edits as a page may have ({MOST_EDITS}, or fewer long ones); export it as PAGE XML or ALTO and go \
+         on with it elsewhere"
+    )
 }

@@ -10,7 +10,7 @@ use parkhang_actors::search::{WantedVolume, update_index};
 use parkhang_core::domain::{Job, Position, Task, TaskStatus};
 use parkhang_search::{IndexFolder, SearchError, Snapshot, Version};
 use parkhang_state::StateStore;
-use tokio::sync::{Semaphore, SemaphorePermit, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tracing::warn;
 
 use super::Library;
@@ -38,7 +38,7 @@ pub struct Indexes {
     jobs: Mutex<HashMap<String, Arc<JobIndex>>>,
     turns: Arc<Semaphore>,
     models: QueryModels,
-    searches: Semaphore,
+    searches: Arc<Semaphore>,
 }
 
 /// Index of a job.
@@ -83,14 +83,14 @@ impl Indexes {
             jobs: Mutex::default(),
             turns: Arc::new(Semaphore::new(AT_ONCE)),
             models: QueryModels::default(),
-            searches: Semaphore::new(SEARCHES),
+            searches: Arc::new(Semaphore::new(SEARCHES)),
         }
     }
 
     /// Waits for the turn of a search, which lasts until what is returned is dropped.
-    pub async fn turn(&self) -> Option<SemaphorePermit<'_>> {
+    pub async fn turn(&self) -> Option<OwnedSemaphorePermit> {
         // Nobody closes the semaphore.
-        self.searches.acquire().await.ok()
+        self.searches.clone().acquire_owned().await.ok()
     }
 
     /// Models that embed queries.

@@ -14,7 +14,7 @@ use tracing::warn;
 use super::pages::page;
 use crate::admin::Refusal;
 use crate::config::Loaded;
-use crate::export::document::VolumeDocument;
+use crate::export::document::{PageDocument, VolumeDocument};
 use crate::export::{CorrectedPage, CorrectedVolume, StoredVolume, load_volume};
 use crate::storage::{artifacts, page_source};
 
@@ -153,23 +153,36 @@ impl Library {
         Ok(CorrectedVolume::new(document, corrections))
     }
 
-    /// Returns a page of the volume of a task with the corrections of people, and its number, counted from 1, which `number` tells of the volume.
+    /// Returns a page of the volume of a task as it was read, and its number, counted from 1, which `number` tells of the volume.
     ///
     /// # Errors
     ///
     /// [`Refusal::NotFound`] if the volume has no such page, or has not been read yet, and whatever `number` refuses.
+    pub async fn page(
+        &self,
+        (job, task): (&Job, &Task),
+        number: impl FnOnce(&VolumeDocument) -> Result<usize, Refusal>,
+    ) -> Result<(usize, PageDocument), Refusal> {
+        let document = self.document(job, task).await?;
+        let number = number(&document)?;
+        Ok((number, page(&document, &task.volume, number)?.clone()))
+    }
+
+    /// Returns a page as [`Self::page`] does, with the corrections of people.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::page`].
     pub async fn corrected_page(
         &self,
         state: &PostgresStore,
         (job, task): (&Job, &Task),
         number: impl FnOnce(&VolumeDocument) -> Result<usize, Refusal>,
     ) -> Result<(usize, CorrectedPage), Refusal> {
-        let document = self.document(job, task).await?;
-        let number = number(&document)?;
-        let page = page(&document, &task.volume, number)?;
+        let (number, page) = self.page((job, task), number).await?;
         // Those of the page alone: a volume may have thousands of them.
         let corrections = state.corrections_of_page(&task.volume, &page.image_name).await?;
-        Ok((number, CorrectedPage::new(page.clone(), &corrections)))
+        Ok((number, CorrectedPage::new(page, &corrections)))
     }
 
     fn find(&self, key: &str, version: &Version) -> Option<Arc<VolumeDocument>> {

@@ -1,5 +1,6 @@
 //! `pages search`: pages that match a query, of one job or of all.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -80,8 +81,8 @@ impl Command for Search {
             .filter_map(|(job, view)| Some((job.key, view.snapshot?)))
             .unzip();
         let folder = admin.loaded.config.models.dir.as_deref();
-        let _turn = admin.indexes.turn().await;
-        let asked = ask(&self.question, snapshots, admin.indexes.models(), folder).await?;
+        let turn = admin.indexes.turn().await;
+        let asked = ask(&self.question, snapshots, admin.indexes.models(), folder, turn).await?;
         found.troubles.extend(asked.trouble);
         let pages = asked.found;
         found.total = pages.total;
@@ -102,7 +103,8 @@ impl Search {
             return Ok(jobs);
         }
         let mut jobs = Vec::new();
-        for key in &self.job {
+        // One that is named again is the same one: its index is searched once.
+        for key in self.job.iter().collect::<BTreeSet<_>>() {
             jobs.push(find(admin, key).await?);
         }
         Ok(jobs)

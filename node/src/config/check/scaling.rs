@@ -46,6 +46,7 @@ pub(super) fn launcher(config: &ClusterConfig, findings: &mut Findings) {
         "launcher.local_limit",
         "must be 1 or more",
     );
+    findings.require(launcher.ecs_limit > 0, "launcher.ecs_limit", "must be 1 or more");
     findings.require(
         launcher.interval >= Duration::from_millis(100),
         "launcher.interval",

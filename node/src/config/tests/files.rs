@@ -77,3 +77,36 @@ fn a_node_that_meets_others_needs_the_secret_that_they_share() {
     let unread = fit(&["cluster.cookie_file=/nowhere/at/all"]).unwrap_err().0;
     assert_eq!(unread.len(), 1, "{unread:?}");
 }
+
+#[test]
+fn a_file_in_the_current_folder_is_the_users_own_or_roots() {
+    let (own, other) = (1000, 1001);
+    assert_eq!(is_trusted(own, 0o644, own), Ok(()));
+    assert_eq!(is_trusted(0, 0o644, own), Ok(()));
+    assert_eq!(is_trusted(own, 0o660, own), Ok(()));
+    assert!(
+        is_trusted(other, 0o600, own)
+            .unwrap_err()
+            .contains("another user")
+    );
+    assert!(is_trusted(other, 0o600, 0).unwrap_err().contains("another user"));
+    assert!(is_trusted(own, 0o666, own).unwrap_err().contains("by all users"));
+}
+
+#[test]
+fn nobody_else_may_change_the_tokens() {
+    let fixture = Fixture::new();
+    let fit = |mode| {
+        let tokens = fixture.write("tokens", mode, "");
+        let flag = format!("api.tokens_file={}", tokens.display());
+        load(None, &[COOKIE], &[&flag]).fit_to_start().map(drop)
+    };
+    let message = fit(0o666).unwrap_err().0[0].to_string();
+    assert!(message.starts_with("--set: api.tokens_file: "), "{message}");
+    assert!(
+        message.contains("all users may change this file (mode 666)"),
+        "{message}"
+    );
+    fit(0o664).unwrap();
+    fit(0o644).unwrap();
+}

@@ -29,6 +29,7 @@ fn a_launcher_has_what_it_needs_and_nothing_besides() {
             &["launcher.local_limit=0"],
             "launcher.local_limit: must be 1 or more",
         ),
+        (&["launcher.ecs_limit=0"], "launcher.ecs_limit: must be 1 or more"),
         (
             &["launcher.interval=10ms"],
             "launcher.interval: must be 100ms or more",

@@ -138,6 +138,24 @@ fn what_was_read_anew_beside_a_correction_is_no_conflict() {
     );
 }
 
+#[test]
+fn a_page_is_full_after_so_many_edits_or_so_much_text() {
+    let mut page = Page::default();
+    page.edit("eva", &[("a", "1")], &[("a", "2")]).unwrap();
+    assert!(!page.corrections().is_full());
+    page.edits[0].revision = MOST_EDITS - 1;
+    assert!(!page.corrections().is_full());
+    page.edits[0].revision = MOST_EDITS;
+    assert!(page.corrections().is_full());
+
+    let mut page = Page::default();
+    let long = "ཀ".repeat(usize::try_from(MOST_SIGNS).unwrap() - 8);
+    page.edit("eva", &[("a", "1")], &[("a", &long)]).unwrap();
+    assert!(!page.corrections().is_full(), "a sign is left");
+    page.edits[0].edit.lines[0].text.push('ཀ');
+    assert!(page.corrections().is_full());
+}
+
 /// What somebody does to the lines of a page.
 fn arbitrary_edit() -> impl Strategy<Value = (usize, usize, Vec<u8>)> {
     (
