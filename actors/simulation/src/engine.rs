@@ -403,7 +403,7 @@ impl Engine {
             }
             Outcome::Applied(_) => {}
             Outcome::Fenced(_) => self.counts.fenced += 1,
-            Outcome::Illegal(_) => self.counts.audit.illegal_changes += 1,
+            Outcome::Illegal(_) | Outcome::Refused(_) => self.counts.audit.illegal_changes += 1,
         }
     }
 

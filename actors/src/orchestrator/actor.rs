@@ -380,6 +380,10 @@ impl OrchestratorState {
                     warn!(reason, "a report asked for an illegal transition");
                     ("illegal", ReportReply::Fenced)
                 }
+                Some(Outcome::Refused(reason)) => {
+                    warn!(reason, "the database refuses a report; the lease runs out");
+                    ("refused", ReportReply::Fenced)
+                }
                 None => ("unrecorded", ReportReply::Unrecorded),
             };
             let goes_on = |task: &Task| task.position != Position::Done;

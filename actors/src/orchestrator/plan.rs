@@ -153,6 +153,9 @@ impl Plan {
                 (Outcome::Illegal(reason), _) => {
                     warn!(reason, "the reconciler asked for an illegal transition");
                 }
+                (Outcome::Refused(reason), _) => {
+                    warn!(reason, "the database refuses a change of the reconciler");
+                }
             }
         }
         granted

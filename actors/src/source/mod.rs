@@ -12,7 +12,6 @@
 //! A source knows neither pools nor stages beyond their names, and a dispatcher does not know where its source keeps things.
 
 mod clock;
-mod commit;
 #[cfg(test)]
 mod conformance;
 mod dispatcher;

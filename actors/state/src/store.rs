@@ -140,7 +140,8 @@ pub trait StateStore: Send + Sync + fmt::Debug {
     /// Counts the tasks of jobs that are not over by position and status, in no order.
     async fn count_tasks(&self) -> Result<Vec<TaskCount>, StateError>;
 
-    /// Applies the changes in one transaction, each fenced by itself; returns outcomes in the order of the changes.
+    /// Applies the changes in one transaction, each fenced by itself; returns outcomes in the order of the changes. Where the
+    /// database refuses a change, no other one fails with it. If that one would have ended a lease, the stage has failed instead.
     ///
     /// # Errors
     ///

@@ -235,7 +235,7 @@ impl WorkSource for Shards {
                 Ok(ReportReply::Recorded)
             }
             Outcome::Fenced(_) => Ok(ReportReply::Fenced),
-            Outcome::Illegal(reason) => {
+            Outcome::Illegal(reason) | Outcome::Refused(reason) => {
                 warn!(task = %fence.task, reason, "a report asked for an illegal transition");
                 Ok(ReportReply::Fenced)
             }

@@ -13,7 +13,8 @@
 //! costs what it shows. Nothing is decided by it alone. The one writer that reads there, a rerun in search of its tasks, fences
 //! every change that it makes of what it found.
 //!
-//! Lost connections and refused statements are [`StateError::Unavailable`]: every method can be repeated.
+//! Lost connections and statements that cannot be carried out now are [`StateError::Unavailable`]: every method can be repeated. Values
+//! that the database takes at no time are [`StateError::Refused`].
 
 mod audit;
 mod backlog;

@@ -203,7 +203,7 @@ impl World {
         match self.end(run.fence, event).await {
             Outcome::Applied(_) => assert!(holds),
             Outcome::Fenced(now) => assert!(!holds && now == Some(task)),
-            Outcome::Illegal(reason) => panic!("{reason}"),
+            Outcome::Illegal(reason) | Outcome::Refused(reason) => panic!("{reason}"),
         }
     }
 

@@ -9,7 +9,6 @@ use chrono::{DateTime, Utc};
 use tracing::warn;
 
 use super::QueueClaims;
-use crate::source::commit::commit_apart;
 use crate::source::sqs::TaskMessage;
 use crate::source::sqs::decision::{Decision, Here, decide};
 use crate::source::{Claim, SourceError};
@@ -204,15 +203,15 @@ impl QueueClaims {
                 None => others.push((chosen.message, Decision::Obsolete)),
             }
         }
-        let outcomes = commit_apart(&*self.store, &changes, now).await;
+        let outcomes = match self.store.commit(&changes, now).await {
+            Ok(outcomes) => outcomes,
+            Err(error) => {
+                warn!(leases = changes.len(), %error, "cannot end leases now; their messages come back");
+                return;
+            }
+        };
         for (chosen, outcome) in ending.into_iter().zip(outcomes) {
-            let ended = match outcome {
-                Ok(outcome) => outcome.applied(),
-                Err(error) => {
-                    warn!(task = %chosen.task.id, %error, "cannot end a lease now; its message comes back");
-                    continue;
-                }
-            };
+            let ended = outcome.applied();
             match ended.filter(|task| may_be_leased(task, &chosen.job, now)) {
                 Some(task) => leases.push(Chosen { task, ..chosen }),
                 None => others.push((chosen.message, Decision::Obsolete)),
@@ -238,7 +237,13 @@ impl QueueClaims {
             Change::new(Expected::of(&chosen.task), event)
         };
         let changes: Vec<Change> = chosen.iter().map(change).collect();
-        let outcomes = commit_apart(&*self.store, &changes, now).await;
+        let outcomes = match self.store.commit(&changes, now).await {
+            Ok(outcomes) => outcomes,
+            Err(error) => {
+                warn!(tasks = changes.len(), %error, "cannot lease tasks now; their messages come back");
+                return Vec::new();
+            }
+        };
         if !changes.is_empty() {
             Failpoint::MessageClaimed.pass();
         }
@@ -248,13 +253,13 @@ impl QueueClaims {
                 message, job, worker, ..
             } = chosen;
             let task = match outcome {
-                Ok(Outcome::Applied(task)) => task,
-                Ok(Outcome::Fenced(_) | Outcome::Illegal(_)) => {
+                Outcome::Applied(task) => task,
+                Outcome::Fenced(_) | Outcome::Illegal(_) => {
                     others.push((message, Decision::Obsolete));
                     continue;
                 }
-                Err(error) => {
-                    warn!(task = %message.fence.task, %error, "cannot lease a task now; its message comes back");
+                Outcome::Refused(reason) => {
+                    warn!(task = %message.fence.task, reason, "cannot lease a task; its message comes back");
                     continue;
                 }
             };
