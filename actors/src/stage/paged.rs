@@ -2,7 +2,7 @@
 //! runs that still stand, in parts or in the final table, are taken over page by page; the final table is written last.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::{Map, Value, json};
@@ -30,7 +30,7 @@ use parkhang_core::domain::{
 use parkhang_core::failpoint::Failpoint;
 use parkhang_core::policy::budget;
 use parkhang_core::policy::forecast::MadeWith;
-use parkhang_store::artifact::{Digest, Fingerprint, Provenance, VolumeLayout, cfg_hash};
+use parkhang_store::artifact::{Digest, Fingerprint, Provenance, cfg_hash};
 use parkhang_store::storage::ArtifactStore;
 
 /// A page stage as the pipeline sees it.
@@ -92,7 +92,7 @@ impl<S: PageStage> StageLogic for PagedStage<S> {
 }
 
 /// Context of what is done about a volume outside a run.
-fn beside(assignment: Assignment) -> StageContext {
+pub(super) fn beside(assignment: Assignment) -> StageContext {
     StageContext {
         account: Account::closed(assignment.fence.clone()),
         assignment,
@@ -163,17 +163,7 @@ impl<S: PageStage> PagedStage<S> {
     }
 
     fn begin(&self, context: StageContext) -> Arc<VolumeRun> {
-        Arc::new(VolumeRun {
-            halt: context.drain.child_token(),
-            layout: VolumeLayout::of(&context.assignment),
-            context,
-            store: self.store.clone(),
-            stage: self.stage.name(),
-            store_failure: OnceLock::new(),
-            service_failure: OnceLock::new(),
-            node_failure: OnceLock::new(),
-            out_of_budget: OnceLock::new(),
-        })
+        Arc::new(VolumeRun::new(context, self.store.clone(), self.stage.name()))
     }
 
     /// Asks the stage for its pages, and gives each its fingerprint.

@@ -82,7 +82,7 @@ impl LocalStore {
 impl ArtifactStore for LocalStore {
     async fn get(&self, key: &ArtifactKey) -> Result<Bytes, StorageError> {
         let read = |folder: &Folder, key: &ArtifactKey| {
-            fs::read(folder.path(key)).map_err(|source| reading("read", key, source))
+            fs::read(folder.path(key)).map_err(|source| folder.reading(key, source))
         };
         self.blocking(key, read).await.map(Bytes::from)
     }
@@ -133,6 +133,8 @@ impl ArtifactStore for LocalStore {
 #[derive(Debug)]
 struct Folder {
     root: PathBuf,
+    /// The root held something when the store was opened.
+    had_entries: bool,
     /// Staging folder, created for the first write.
     staging: OnceLock<Staging>,
     /// Files that `put_unsynced` wrote since the last sync, each with the number of its last write: a write during a sync needs
@@ -147,6 +149,7 @@ struct Folder {
 impl Folder {
     fn new(root: PathBuf) -> Self {
         Self {
+            had_entries: has_entries(&root),
             root,
             staging: OnceLock::new(),
             unsynced: Mutex::default(),
@@ -168,6 +171,29 @@ impl Folder {
         self.root.join(key.as_str())
     }
 
+    /// Checks, where something was not found, that the folder of the store is there at all: of a file system that is not mounted any
+    /// more, an empty folder is left.
+    fn check_root(&self, action: &'static str, key: &ArtifactKey) -> Result<(), StorageError> {
+        let is_there = match self.staging.get() {
+            Some(staging) => staging.is_there(),
+            None => !self.had_entries || has_entries(&self.root),
+        };
+        if is_there {
+            return Ok(());
+        }
+        let gone = format!("what was in {} is gone: is it mounted?", self.root.display());
+        Err(failed(action, key, io::Error::other(gone)))
+    }
+
+    /// Error of a read, which tells an object that is not there from a folder that is not.
+    fn reading(&self, key: &ArtifactKey, source: io::Error) -> StorageError {
+        if !is_absence(&source) && source.kind() != io::ErrorKind::IsADirectory {
+            return failed("read", key, source);
+        }
+        let absent = StorageError::NotFound { key: key.clone() };
+        self.check_root("read", key).err().unwrap_or(absent)
+    }
+
     fn unsynced(&self) -> MutexGuard<'_, BTreeMap<ArtifactKey, u64>> {
         self.unsynced.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -180,13 +206,13 @@ impl Folder {
         match fs::metadata(self.path(key)) {
             Ok(meta) if meta.is_file() => Ok(Some(ObjectMeta { size: meta.len() })),
             Ok(_) => Ok(None),
-            Err(error) if is_absence(&error) => Ok(None),
+            Err(error) if is_absence(&error) => self.check_root("inspect", key).map(|()| None),
             Err(source) => Err(failed("inspect", key, source)),
         }
     }
 
     fn read_range(&self, key: &ArtifactKey, range: &Range<u64>) -> Result<Bytes, StorageError> {
-        let fail = |source| reading("read", key, source);
+        let fail = |source| self.reading(key, source);
         let mut file = File::open(self.path(key)).map_err(fail)?;
         let meta = file.metadata().map_err(fail)?;
         // A folder can be opened too, and has a length.
@@ -315,7 +341,10 @@ impl Folder {
         while let Some(folder) = folders.pop() {
             let entries = match fs::read_dir(self.path(&folder)) {
                 Ok(entries) => entries,
-                Err(error) if is_absence(&error) => continue,
+                Err(error) if is_absence(&error) => {
+                    self.check_root("list", prefix)?;
+                    continue;
+                }
                 Err(source) => return Err(failed("list", prefix, source)),
             };
             for entry in entries {
@@ -342,7 +371,7 @@ impl Folder {
     fn folders(&self, prefix: &ArtifactKey) -> Result<Vec<String>, StorageError> {
         let entries = match fs::read_dir(self.path(prefix)) {
             Ok(entries) => entries,
-            Err(error) if is_absence(&error) => return Ok(Vec::new()),
+            Err(error) if is_absence(&error) => return self.check_root("list", prefix).map(|()| Vec::new()),
             Err(source) => return Err(failed("list", prefix, source)),
         };
         let mut names = Vec::new();
@@ -407,6 +436,11 @@ fn sync_all(paths: &BTreeSet<PathBuf>) -> io::Result<()> {
     })
 }
 
+/// True for a folder with something in it.
+fn has_entries(folder: &Path) -> bool {
+    fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some())
+}
+
 fn is_absence(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -420,13 +454,6 @@ fn failed(action: &'static str, key: &ArtifactKey, source: io::Error) -> Storage
         key: key.clone(),
         source,
     }
-}
-
-fn reading(action: &'static str, key: &ArtifactKey, source: io::Error) -> StorageError {
-    if is_absence(&source) || source.kind() == io::ErrorKind::IsADirectory {
-        return StorageError::NotFound { key: key.clone() };
-    }
-    failed(action, key, source)
 }
 
 fn writing(key: &ArtifactKey, source: io::Error) -> StorageError {

@@ -47,6 +47,11 @@ impl Staging {
         }
     }
 
+    /// True while the folder is there. It is not where the file system that it lies on has gone.
+    pub(super) fn is_there(&self) -> bool {
+        self.lock_path.exists()
+    }
+
     /// Writes a new file that holds `parts` one after the other, flushed to the disk if `durable`.
     pub(super) fn write(&self, parts: &[&[u8]], durable: bool) -> io::Result<StagedFile> {
         let number = self.next_file.fetch_add(1, Ordering::Relaxed);

@@ -53,7 +53,7 @@ async fn the_version_is_the_etag() {
 }
 
 #[tokio::test]
-async fn a_missing_bucket_and_a_wrong_secret_are_mistakes_of_the_operator() {
+async fn a_missing_bucket_and_a_wrong_secret_are_outages_and_no_fault_of_an_object() {
     let endpoint = Endpoint::start().await;
     let elsewhere = S3Options {
         bucket: "elsewhere".to_owned(),
@@ -64,7 +64,7 @@ async fn a_missing_bucket_and_a_wrong_secret_are_mistakes_of_the_operator() {
     for (store, code) in [(missing, "NoSuchBucket"), (locked_out, "SignatureDoesNotMatch")] {
         let error = store.get(&key("a")).await.unwrap_err();
         assert_eq!(code_of(&error), code);
-        assert_eq!(error.category(), ErrorCategory::Config);
+        assert_eq!(error.category(), ErrorCategory::Network);
         assert!(
             matches!(error, StorageError::Remote { attempts: 1, .. }),
             "{error}"
