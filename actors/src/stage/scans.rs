@@ -113,8 +113,8 @@ mod tests {
 
     use super::*;
     use crate::stage::paged::beside;
-    use parkhang_core::domain::testing::{at, job, leased_task};
     use parkhang_core::domain::Assignment;
+    use parkhang_core::domain::testing::{at, job, leased_task};
     use parkhang_store::storage::MemoryArtifacts;
 
     /// A source that lists a page and fails to read it.
@@ -165,6 +165,9 @@ mod tests {
         assert!(error.is_outage(), "{error}");
         let error = read_scan(&away, &run_of_away, &planned[0]).await.unwrap_err();
         let failure = run_of_away.store_failure.get().unwrap();
-        assert!(failure.is_outage() && error.category == ErrorCategory::Network, "{failure}");
+        assert!(
+            failure.is_outage() && error.category == ErrorCategory::Network,
+            "{failure}"
+        );
     }
 }

@@ -60,7 +60,10 @@ pub(super) async fn commit(
     let mut transaction = leadership::begin(pool, epoch).await?;
     let outcomes = match apply_all(&mut transaction, changes, now).await {
         Err(StateError::Refused(reason)) => {
-            warn!(changes = changes.len(), reason, "the database refuses a change; looking for it");
+            warn!(
+                changes = changes.len(),
+                reason, "the database refuses a change; looking for it"
+            );
             transaction.rollback().await?;
             transaction = leadership::begin(pool, epoch).await?;
             apply_apart(&mut transaction, changes, now).await?

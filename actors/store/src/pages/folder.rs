@@ -2,10 +2,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
+use tokio::io::AsyncReadExt;
 
 use super::names::{is_image_name, is_pdf_name, volume_id};
 use super::pdf::{OpenPdf, OpenPdfs, max_bytes, too_long};
-use super::{PageRef, PageSource, PageSourceError, Scan};
+use super::{MAX_SCAN, PageRef, PageSource, PageSourceError, Scan};
 use parkhang_core::domain::{ErrorCategory, InvalidName, VolumeId};
 
 /// Number of entries of a folder that are tried until one can be opened.
@@ -220,11 +221,8 @@ impl FolderSource {
     async fn pdf(&self, volume: &VolumeId, place: &Path) -> Result<OpenPdf, PageSourceError> {
         let name = place.to_string_lossy();
         let failed = |error: std::io::Error| unreadable(volume, &name, place, &error);
-        let length = tokio::fs::metadata(place).await.map_err(failed)?.len();
-        if length > max_bytes() {
-            return Err(too_long(volume, &name, length));
-        }
-        let bytes = tokio::fs::read(place).await.map_err(failed)?;
+        let read = read_within(place, max_bytes()).await.map_err(failed)?;
+        let bytes = read.map_err(|length| too_long(volume, &name, length))?;
         self.pdfs.open(volume, &name, bytes.into()).await
     }
 }
@@ -272,7 +270,9 @@ impl PageSource for FolderSource {
         }
         // It held images when it was found.
         if is_empty {
-            return Err(failed(std::io::Error::other("the folder is empty: is it mounted?")));
+            return Err(failed(std::io::Error::other(
+                "the folder is empty: is it mounted?",
+            )));
         }
         pages.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(pages)
@@ -305,14 +305,28 @@ impl PageSource for FolderSource {
                 return pdf.page(&page.name).ok_or_else(missing);
             }
         };
-        match tokio::fs::read(&file).await {
-            Ok(bytes) => Ok(Scan::Image(bytes.into())),
+        match read_within(&file, MAX_SCAN).await {
+            Ok(Ok(bytes)) => Ok(Scan::Image(bytes.into())),
+            Ok(Err(size)) => Err(page.too_large(volume, size)),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && has_neighbour(&file) => {
                 Err(missing())
             }
             Err(error) => Err(unreadable(volume, &page.name, &file, &error)),
         }
     }
+}
+
+/// Bytes of a file that is not longer than `limit`; the inner error is the length of one that is, or as much of it as was seen.
+async fn read_within(file: &Path, limit: u64) -> std::io::Result<Result<Vec<u8>, u64>> {
+    let file = tokio::fs::File::open(file).await?;
+    let length = file.metadata().await?.len();
+    if length > limit {
+        return Ok(Err(length));
+    }
+    let mut bytes = Vec::with_capacity(length as usize);
+    file.take(limit.saturating_add(1)).read_to_end(&mut bytes).await?;
+    let read = bytes.len() as u64;
+    Ok(if read > limit { Err(read) } else { Ok(bytes) })
 }
 
 fn unreadable(volume: &VolumeId, page: &str, place: &Path, error: &std::io::Error) -> PageSourceError {

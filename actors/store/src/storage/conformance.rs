@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{ArtifactKey, ArtifactStore, PutOutcome, StorageError};
+use super::{ArtifactKey, ArtifactStore, MAX_OBJECT, PutOutcome, StorageError};
 use parkhang_core::domain::ErrorCategory;
 
 /// Whole suite.
@@ -50,9 +50,12 @@ async fn reads_back_what_was_written(store: &dyn ArtifactStore) {
     store.put_unsynced(&empty, Bytes::new()).await.unwrap();
     store.sync(&key("read")).await.unwrap();
     assert_eq!(store.get(&deep).await.unwrap(), bytes);
-    let versioned = store.get_versioned(&deep).await.unwrap();
+    let versioned = store.get_versioned(&deep, MAX_OBJECT).await.unwrap();
     assert_eq!(versioned.bytes, bytes);
-    let changed = store.get_if_changed(&deep, &versioned.version).await.unwrap();
+    let changed = store
+        .get_if_changed(&deep, &versioned.version, MAX_OBJECT)
+        .await
+        .unwrap();
     assert_eq!(changed, None);
     assert_eq!(store.get(&empty).await.unwrap(), Bytes::new());
     assert_eq!(store.head(&deep).await.unwrap().unwrap().size, 100_000);
@@ -60,8 +63,11 @@ async fn reads_back_what_was_written(store: &dyn ArtifactStore) {
 
     store.put(&deep, Bytes::from_static(b"shorter")).await.unwrap();
     assert_eq!(store.get(&deep).await.unwrap(), "shorter");
-    let changed = store.get_if_changed(&deep, &versioned.version).await.unwrap();
-    let rewritten = store.get_versioned(&deep).await.unwrap();
+    let changed = store
+        .get_if_changed(&deep, &versioned.version, MAX_OBJECT)
+        .await
+        .unwrap();
+    let rewritten = store.get_versioned(&deep, MAX_OBJECT).await.unwrap();
     assert_ne!(rewritten.version, versioned.version);
     assert_eq!(changed, Some(rewritten));
 }
@@ -95,19 +101,25 @@ async fn refuses_what_is_too_large(store: &dyn ArtifactStore) {
         .await
         .unwrap();
     assert_eq!(store.get_within(&object, 10).await.unwrap(), "0123456789");
-    let error = store.get_within(&object, 9).await.unwrap_err();
-    assert!(
-        matches!(
-            error,
-            StorageError::TooLarge {
-                size: 10,
-                limit: 9,
-                ..
-            }
-        ),
-        "{error}"
-    );
-    assert_eq!(error.category(), ErrorCategory::Input);
+    assert!(store.get_versioned(&object, 10).await.is_ok());
+    for error in [
+        store.get_within(&object, 9).await.unwrap_err(),
+        store.get_versioned(&object, 9).await.unwrap_err(),
+        store.get_if_changed(&object, "0123", 9).await.unwrap_err(),
+    ] {
+        assert!(
+            matches!(
+                error,
+                StorageError::TooLarge {
+                    size: 10,
+                    limit: 9,
+                    ..
+                }
+            ),
+            "{error}"
+        );
+        assert_eq!(error.category(), ErrorCategory::Input);
+    }
 }
 
 async fn reports_absence(store: &dyn ArtifactStore) {
@@ -116,7 +128,7 @@ async fn reports_absence(store: &dyn ArtifactStore) {
         store.get(&absent).await.unwrap_err(),
         store.get_within(&absent, 10).await.unwrap_err(),
         store.get_range(&absent, 0..1).await.unwrap_err(),
-        store.get_if_changed(&absent, "0123").await.unwrap_err(),
+        store.get_if_changed(&absent, "0123", 10).await.unwrap_err(),
     ] {
         assert!(matches!(error, StorageError::NotFound { .. }), "{error}");
         assert!(error.to_string().contains("absent/object"));

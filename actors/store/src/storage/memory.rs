@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use super::{ArtifactKey, ArtifactStore, ObjectMeta, PutOutcome, StorageError, clamp_range};
+use super::{ArtifactKey, ArtifactStore, ObjectMeta, PutOutcome, StorageError, check_size, clamp_range};
 
 /// Store in memory for tests, as strict as [`LocalStore`](super::LocalStore).
 #[derive(Debug, Default)]
@@ -40,8 +40,10 @@ fn check_prefixes(objects: &BTreeMap<ArtifactKey, Bytes>, key: &ArtifactKey) -> 
 
 #[async_trait]
 impl ArtifactStore for MemoryArtifacts {
-    async fn get(&self, key: &ArtifactKey) -> Result<Bytes, StorageError> {
-        find(&self.objects(), key)
+    async fn get_within(&self, key: &ArtifactKey, limit: u64) -> Result<Bytes, StorageError> {
+        let bytes = find(&self.objects(), key)?;
+        check_size(key, bytes.len() as u64, limit)?;
+        Ok(bytes)
     }
 
     async fn get_range(&self, key: &ArtifactKey, range: Range<u64>) -> Result<Bytes, StorageError> {

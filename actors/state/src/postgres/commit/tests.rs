@@ -50,11 +50,16 @@ async fn a_change_that_the_database_refuses_fails_alone() {
             );
             assert_eq!((error.category, error.retryable), (ErrorCategory::Unknown, true));
             assert!(
-                error.message.starts_with("the database refuses what the stage reports: "),
+                error
+                    .message
+                    .starts_with("the database refuses what the stage reports: "),
                 "{error}"
             );
         } else {
-            assert_eq!((task.status, run.status), (TaskStatus::Done, StageRunStatus::Done));
+            assert_eq!(
+                (task.status, run.status),
+                (TaskStatus::Done, StageRunStatus::Done)
+            );
             assert_eq!(run.metrics, json!({ "read": 3 }));
         }
     }

@@ -80,7 +80,11 @@ async fn an_error_that_may_pass_is_not_blamed_on_the_page() {
         assert_eq!(error.category(), ErrorCategory::Network, "{error}");
     }
     let denied = std::io::ErrorKind::PermissionDenied;
-    assert_eq!(of(denied), ErrorCategory::Network, "nothing else can be opened there");
+    assert_eq!(
+        of(denied),
+        ErrorCategory::Network,
+        "nothing else can be opened there"
+    );
     touch(root.path().join("v/c.jpg"));
     assert_eq!(of(denied), ErrorCategory::Input, "another page can be opened");
 
@@ -210,4 +214,19 @@ async fn a_library_that_is_gone_is_an_outage_and_no_broken_page() {
     std::fs::remove_dir_all(mounted.join("W1-I1")).unwrap();
     let error = source.pages(&folder).await.unwrap_err();
     assert_eq!(error.category(), ErrorCategory::Input, "{error}");
+}
+
+#[tokio::test]
+async fn a_scan_that_is_too_large_is_a_broken_page_and_is_not_read() {
+    let root = tempfile::tempdir().unwrap();
+    touch(root.path().join("W1-I1/a.jpg"));
+    let source = FolderSource::new(discover_volumes(&[root.path().join("W1-I1")], None, None).unwrap());
+    let volume = "W1-I1".parse().unwrap();
+    // As long as no disk has to hold it.
+    let file = std::fs::File::create(root.path().join("W1-I1/a.jpg")).unwrap();
+    file.set_len(60 << 30).unwrap();
+    let page = source.pages(&volume).await.unwrap().remove(0);
+    let error = source.read(&volume, &page).await.unwrap_err();
+    assert_eq!(error, page.too_large(&volume, 60 << 30));
+    assert_eq!(error.category(), ErrorCategory::Input);
 }

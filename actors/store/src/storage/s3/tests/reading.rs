@@ -1,7 +1,7 @@
 use parkhang_test_s3::{BUCKET, Endpoint, Fault, Method, SECRET_KEY};
 
 use super::{S3Options, code_of, connect, key, options, store_at};
-use crate::storage::{ArtifactStore, StorageError};
+use crate::storage::{ArtifactStore, MAX_OBJECT, StorageError};
 use parkhang_core::domain::ErrorCategory;
 
 #[tokio::test]
@@ -47,7 +47,7 @@ async fn the_version_is_the_etag() {
     let endpoint = Endpoint::start().await;
     let store = store_at(&endpoint).await;
     store.put(&key("a"), "hello".into()).await.unwrap();
-    let object = store.get_versioned(&key("a")).await.unwrap();
+    let object = store.get_versioned(&key("a"), MAX_OBJECT).await.unwrap();
     assert_eq!(object.bytes, "hello");
     assert_eq!(object.version, "5d41402abc4b2a76b9719d911017c592");
 }
