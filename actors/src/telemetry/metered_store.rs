@@ -96,6 +96,15 @@ impl ArtifactStore for MeteredStore {
         metered("put", bytes.len(), nothing, self.0.put_if_absent(key, bytes)).await
     }
 
+    async fn replace(
+        &self,
+        key: &ArtifactKey,
+        bytes: Bytes,
+        seen: Option<&str>,
+    ) -> Result<PutOutcome, StorageError> {
+        metered("put", bytes.len(), nothing, self.0.replace(key, bytes, seen)).await
+    }
+
     async fn delete(&self, key: &ArtifactKey) -> Result<(), StorageError> {
         metered("delete", 0, nothing, self.0.delete(key)).await
     }

@@ -116,6 +116,16 @@ impl ArtifactStore for Site {
         self.objects.put_if_absent(key, bytes).await
     }
 
+    async fn replace(
+        &self,
+        key: &ArtifactKey,
+        bytes: Bytes,
+        seen: Option<&str>,
+    ) -> Result<PutOutcome, StorageError> {
+        self.pass(self.request);
+        self.objects.replace(key, bytes, seen).await
+    }
+
     async fn delete(&self, key: &ArtifactKey) -> Result<(), StorageError> {
         self.pass(self.request);
         self.objects.delete(key).await

@@ -35,6 +35,8 @@ pub async fn suite_of_a_bucket(store: Arc<dyn ArtifactStore>) {
     lists_folders_in_order(&*store).await;
     deletes_twice(&*store).await;
     creates_once(&*store).await;
+    replaces_what_was_seen(&*store).await;
+    has_one_winner_of_racing_replacers(store.clone()).await;
     has_one_winner_of_racing_creators(store.clone()).await;
     survives_racing_writers_and_deleters(store).await;
 }
@@ -220,6 +222,48 @@ async fn creates_once(store: &dyn ArtifactStore) {
         .unwrap();
     assert_eq!((first, second), (PutOutcome::Created, PutOutcome::Exists));
     assert_eq!(store.get(&object).await.unwrap(), "1");
+}
+
+async fn replaces_what_was_seen(store: &dyn ArtifactStore) {
+    let object = key("replace/object");
+    let replace = async |text: &'static str, seen: Option<&str>| {
+        let replaced = store.replace(&object, Bytes::from_static(text.as_bytes()), seen);
+        replaced.await.unwrap()
+    };
+    let version = async || store.get_versioned(&object, MAX_OBJECT).await.unwrap().version;
+    assert_eq!(replace("1", None).await, PutOutcome::Created);
+    let first = version().await;
+    assert_eq!(replace("x", None).await, PutOutcome::Exists);
+    assert_eq!(replace("2", Some(&first)).await, PutOutcome::Created);
+    assert_eq!(replace("x", Some(&first)).await, PutOutcome::Exists);
+    assert_eq!(store.get(&object).await.unwrap(), "2");
+    let second = version().await;
+    store.delete(&object).await.unwrap();
+    assert_eq!(replace("x", Some(&second)).await, PutOutcome::Exists);
+    assert_eq!(store.head(&object).await.unwrap(), None);
+}
+
+async fn has_one_winner_of_racing_replacers(store: Arc<dyn ArtifactStore>) {
+    let object = key("race/replaced");
+    store.put(&object, Bytes::from_static(b"seen")).await.unwrap();
+    let seen = store.get_versioned(&object, MAX_OBJECT).await.unwrap().version;
+    let writers: Vec<_> = (0..16)
+        .map(|writer| {
+            let (store, object, seen) = (store.clone(), object.clone(), seen.clone());
+            tokio::spawn(async move {
+                let bytes = Bytes::from(format!("writer {writer}"));
+                store.replace(&object, bytes, Some(&seen)).await.unwrap()
+            })
+        })
+        .collect();
+    let mut winners = Vec::new();
+    for (writer, outcome) in writers.into_iter().enumerate() {
+        if outcome.await.unwrap() == PutOutcome::Created {
+            winners.push(format!("writer {writer}"));
+        }
+    }
+    assert_eq!(winners.len(), 1, "{winners:?}");
+    assert_eq!(store.get(&object).await.unwrap(), winners[0]);
 }
 
 async fn has_one_winner_of_racing_creators(store: Arc<dyn ArtifactStore>) {

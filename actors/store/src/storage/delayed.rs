@@ -100,6 +100,16 @@ impl ArtifactStore for DelayedStore {
         self.store.put_if_absent(key, bytes).await
     }
 
+    async fn replace(
+        &self,
+        key: &ArtifactKey,
+        bytes: Bytes,
+        seen: Option<&str>,
+    ) -> Result<PutOutcome, StorageError> {
+        self.delay.pass().await;
+        self.store.replace(key, bytes, seen).await
+    }
+
     async fn delete(&self, key: &ArtifactKey) -> Result<(), StorageError> {
         self.delay.pass().await;
         self.store.delete(key).await

@@ -59,12 +59,12 @@ pub struct VersionedObject {
     pub version: String,
 }
 
-/// Outcome of [`ArtifactStore::put_if_absent`].
+/// Outcome of [`ArtifactStore::put_if_absent`] and [`ArtifactStore::replace`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PutOutcome {
     /// The object was created.
     Created,
-    /// The key was taken; its object is untouched.
+    /// The key was taken by another object than it was to be; that one is untouched.
     Exists,
 }
 
@@ -101,7 +101,7 @@ pub trait ArtifactStore: Send + Sync + Debug {
     /// Those of [`get_within`](Self::get_within).
     async fn get_versioned(&self, key: &ArtifactKey, limit: u64) -> Result<VersionedObject, StorageError> {
         let bytes = self.get_within(key, limit).await?;
-        let version = hex::encode(Md5::digest(&bytes));
+        let version = version_of(&bytes);
         Ok(VersionedObject { bytes, version })
     }
 
@@ -169,6 +169,19 @@ pub trait ArtifactStore: Send + Sync + Debug {
     /// Those of [`put`](Self::put).
     async fn put_if_absent(&self, key: &ArtifactKey, bytes: Bytes) -> Result<PutOutcome, StorageError>;
 
+    /// Writes an object in the place of the version that its writer has seen, or of none, unless the key holds another one by now. Durable
+    /// like `put`. A server that knows no such conditions overwrites.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`put`](Self::put).
+    async fn replace(
+        &self,
+        key: &ArtifactKey,
+        bytes: Bytes,
+        seen: Option<&str>,
+    ) -> Result<PutOutcome, StorageError>;
+
     /// Removes an object; the removal of one that is not there succeeds.
     ///
     /// # Errors
@@ -199,6 +212,11 @@ pub trait ArtifactStore: Send + Sync + Debug {
         names.dedup();
         Ok(names)
     }
+}
+
+/// Version of an object that was written in one request.
+fn version_of(bytes: &[u8]) -> String {
+    hex::encode(Md5::digest(bytes))
 }
 
 /// Checks that an object of this size may be read.

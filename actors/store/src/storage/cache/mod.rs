@@ -17,11 +17,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use md5::{Digest, Md5};
 
 use super::{
     ArtifactKey, ArtifactStore, MAX_OBJECT, ObjectMeta, PutOutcome, StorageError, VersionedObject,
-    check_size, clamp_range,
+    check_size, clamp_range, version_of,
 };
 use disk::DiskCache;
 
@@ -117,7 +116,7 @@ impl<S: ArtifactStore> CachedStore<S> {
     /// the store has another, the first read fetches the object once more.
     async fn keep(&self, key: &ArtifactKey, bytes: Bytes) {
         let fill = move |disk: &DiskCache, key: &ArtifactKey| {
-            let version = hex::encode(Md5::digest(&bytes));
+            let version = version_of(&bytes);
             disk.fill(key, &VersionedObject { bytes, version });
         };
         self.on_disk(key, fill).await;
@@ -176,6 +175,19 @@ impl<S: ArtifactStore> ArtifactStore for CachedStore<S> {
 
     async fn put_if_absent(&self, key: &ArtifactKey, bytes: Bytes) -> Result<PutOutcome, StorageError> {
         let outcome = self.store.put_if_absent(key, bytes.clone()).await?;
+        if outcome == PutOutcome::Created {
+            self.keep(key, bytes).await;
+        }
+        Ok(outcome)
+    }
+
+    async fn replace(
+        &self,
+        key: &ArtifactKey,
+        bytes: Bytes,
+        seen: Option<&str>,
+    ) -> Result<PutOutcome, StorageError> {
+        let outcome = self.store.replace(key, bytes.clone(), seen).await?;
         if outcome == PutOutcome::Created {
             self.keep(key, bytes).await;
         }

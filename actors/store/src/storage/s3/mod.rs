@@ -202,6 +202,35 @@ impl ArtifactStore for S3Store {
         writer.write(bytes).await.map_err(refused)
     }
 
+    async fn replace(
+        &self,
+        key: &ArtifactKey,
+        bytes: Bytes,
+        seen: Option<&str>,
+    ) -> Result<PutOutcome, StorageError> {
+        let is_unknown = |refusal: &Refusal| refusal.failure.meaning == Meaning::NotImplemented;
+        let refused = |refusal: Refusal| refusal.into_error("replace", key);
+        let condition = match seen {
+            Some(version) => Condition::Holds(version),
+            None => match self.bucket.check_creates_once().await {
+                Ok(()) => Condition::Absent,
+                Err(refusal) if is_unknown(&refusal) => Condition::Always,
+                Err(refusal) => return Err(refused(refusal)),
+            },
+        };
+        let written = Writer::new(&self.bucket, key, condition)
+            .write(bytes.clone())
+            .await;
+        match written {
+            Err(refusal) if is_unknown(&refusal) => {
+                tracing::debug!(%key, ?refusal, "the server knows no conditions; overwriting");
+                let writer = Writer::new(&self.bucket, key, Condition::Always);
+                writer.write(bytes).await.map_err(refused)
+            }
+            written => written.map_err(refused),
+        }
+    }
+
     async fn delete(&self, key: &ArtifactKey) -> Result<(), StorageError> {
         let refused = |refusal: Refusal| refusal.into_error("delete", key);
         self.bucket.delete(key).await.map_err(refused)
