@@ -39,8 +39,8 @@ const BATCH: usize = 10_000;
 pub(super) const LOCKED_AT_ONCE: usize = 1_000;
 
 impl PostgresStore {
-    /// Creates a job in one transaction for each chunk of so many volumes. The job runs once it has the last of them; one whose
-    /// creation was cut off stays created, and can be resumed or cancelled.
+    /// Creates a job in one transaction for each chunk of so many volumes. The job runs once it has the last of them, unless it was paused
+    /// or cancelled meanwhile; one whose creation was cut off stays created, and can be resumed or cancelled.
     ///
     /// # Errors
     ///
@@ -57,8 +57,20 @@ impl PostgresStore {
         for volumes in chunks {
             add_volumes(&self.pool, job.id, volumes).await?;
         }
-        act(&self.pool, job.id, JobAction::Resume).await
+        start(&self.pool, job.id).await
     }
+}
+
+/// Lets a job run that has just been made, unless an operator has decided about it meanwhile.
+async fn start(pool: &PgPool, id: JobId) -> Result<Job, StateError> {
+    let mut transaction = pool.begin().await?;
+    let mut job = lock(&mut transaction, id).await?;
+    if job.status == JobStatus::Created {
+        let status = job_action::after(job.status, JobAction::Resume)?;
+        job = set_status(&mut transaction, job, status).await?;
+    }
+    transaction.commit().await?;
+    Ok(job)
 }
 
 /// Creates a job that runs at once.
