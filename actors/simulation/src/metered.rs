@@ -182,7 +182,7 @@ impl StateStore for MeteredStore {
         let answer = self.inner.finish_jobs(now).await;
         self.count(began, &answer, |traffic, settled| {
             let writes = u64::from(!settled.is_empty());
-            traffic.add(1 + writes, settled.len(), settled.len());
+            traffic.add(2 + writes, settled.len(), settled.len());
             traffic.transactions += 1;
         });
         answer

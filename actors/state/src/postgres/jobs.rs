@@ -13,11 +13,12 @@ use sqlx::postgres::{PgConnection, PgPool};
 use sqlx::types::Json;
 
 use super::PostgresStore;
+use super::leadership;
 use super::rows::{JobRow, job_columns};
 use super::statistics::job_task_counts;
 use crate::StateError;
 use crate::change::may_adjust;
-use parkhang_core::domain::{Adjustment, Job, JobId, JobKey, JobStatus, NewJob, VolumeId};
+use parkhang_core::domain::{Adjustment, Epoch, Job, JobId, JobKey, JobStatus, NewJob, VolumeId};
 use parkhang_core::policy::job_action::{self, JobAction};
 
 /// SQL condition on a job `j`: nothing of it is left to do, or to be taken back, and its end is not written yet.
@@ -400,12 +401,16 @@ async fn set_tries(
 }
 
 /// Writes the end of jobs that have come to it; returns them.
-pub(super) async fn finish(pool: &PgPool, now: DateTime<Utc>) -> Result<Vec<Job>, StateError> {
+pub(super) async fn finish(
+    pool: &PgPool,
+    epoch: Option<Epoch>,
+    now: DateTime<Utc>,
+) -> Result<Vec<Job>, StateError> {
     // Two statements. The first waits for locks of jobs, and sees their tasks as they were before: meanwhile some may have been
     // added or sent back. The second looks at the tasks again, with a snapshot of its own and the jobs locked. Locked jobs are
     // waited for and not skipped: the locks are held for a moment, and a job passed over would stay open until the next full
     // pass.
-    let mut transaction = pool.begin().await?;
+    let mut transaction = leadership::begin(pool, epoch).await?;
     let candidates: Vec<i64> = sqlx::query_scalar(concat!(
         "select j.id from jobs j where ",
         is_over!(),

@@ -298,7 +298,7 @@ impl StateStore for PostgresStore {
         fences: &[Fence],
         until: DateTime<Utc>,
     ) -> Result<Vec<LeaseStatus>, StateError> {
-        tasks::renew(&self.pool, fences, until).await
+        tasks::renew(&self.pool, self.epoch, fences, until).await
     }
 
     async fn spend(&self, expense: &Expense) -> Result<bool, StateError> {
@@ -310,7 +310,7 @@ impl StateStore for PostgresStore {
     }
 
     async fn finish_jobs(&self, now: DateTime<Utc>) -> Result<Vec<Job>, StateError> {
-        jobs::finish(&self.pool, now).await
+        jobs::finish(&self.pool, self.epoch, now).await
     }
 
     async fn stage_runs(&self, task: TaskId) -> Result<Vec<StageRun>, StateError> {
@@ -330,7 +330,7 @@ impl StateStore for PostgresStore {
     }
 
     async fn volumes_marked(&self, ends: &[(TaskId, Generation)]) -> Result<(), StateError> {
-        markers::note(&self.pool, ends).await
+        markers::note(&self.pool, self.epoch, ends).await
     }
 
     async fn stage_statistics(&self, job: JobId) -> Result<Vec<StageStatistics>, StateError> {
