@@ -300,6 +300,7 @@ impl Engine {
             &*self.store,
             &self.offers,
             &BTreeMap::new(),
+            &BTreeMap::new(),
             limits,
             self.time(self.now),
         )

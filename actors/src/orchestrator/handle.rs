@@ -24,7 +24,7 @@ pub const MAX_INTERRUPTIONS: i32 = 5;
 /// Name of the actor on its node.
 pub(super) const ORCHESTRATOR: &str = "orchestrator";
 
-/// Clock by which leases begin and run out.
+/// Clock of this machine, or another one in tests. No lease goes by it: those go by the clock of the store.
 pub type WallClock = fn() -> DateTime<Utc>;
 
 /// Settings of the orchestrator.
@@ -42,7 +42,7 @@ pub struct OrchestratorConfig {
     pub markers: Option<Arc<dyn ArtifactStore>>,
     /// Channel for the stages that tasks wait for and no pool runs.
     pub unserved: watch::Sender<BTreeSet<StageName>>,
-    /// Clock by which leases begin and run out; another one in tests.
+    /// Clock by which the history of leases is written; another one in tests.
     pub now: WallClock,
 }
 
