@@ -60,7 +60,8 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(super) struct OrchestratorState {
     config: OrchestratorConfig,
-    started: Instant,
+    /// Time since which nodes can find this orchestrator, and it the store.
+    reached: Instant,
     since: DateTime<Utc>,
     unserved: UnservedStages,
     committer: GroupCommitter,
@@ -95,7 +96,7 @@ impl Actor for Orchestrator {
             markers: MarkerRounds::new(config.store.clone(), config.markers.clone()),
             since: (config.now)(),
             config,
-            started: Instant::now(),
+            reached: Instant::now(),
             committer,
             members: Members::default(),
             passing: false,
@@ -249,10 +250,10 @@ impl OrchestratorState {
         });
     }
 
-    /// Returns whether the nodes had the time to find this orchestrator. While nobody led, no lease could be renewed, so none is
-    /// ended before.
+    /// Returns whether the nodes had the time to find this orchestrator, and to have leases renewed. While nobody led, or the store was
+    /// away, no lease could be renewed, so none is ended before.
     fn has_been_here(&self) -> bool {
-        self.started.elapsed() >= self.config.lease / 2
+        self.reached.elapsed() >= self.config.lease / 2
     }
 
     /// Time between two passes that nobody asks for. No message announces that a lease runs out, so passes look for expired
@@ -294,6 +295,7 @@ impl OrchestratorState {
             }
             // A pass fails because the store does, which would fail again if it were asked at once.
             Err(_) => {
+                self.reached = Instant::now();
                 myself.send_after(Duration::from_secs(1), || OrchestratorMsg::Wake);
             }
         }

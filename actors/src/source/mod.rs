@@ -18,6 +18,7 @@ mod dispatcher;
 mod error;
 mod joined;
 mod member;
+mod reach;
 mod reports;
 mod shards;
 mod sqs;
@@ -65,6 +66,8 @@ pub struct Claim {
 ///
 /// A lease that is claimed or renewed lasts for at least three quarters of the source's lease time from then on, by the
 /// [`Clock`] of the source.
+///
+/// Leases that have run out are not ended before their holders had half a lease to renew them, where the store was away.
 ///
 /// A call that fails has changed nothing, or what may be repeated. Of any callers in any processes, no two hold leases of one
 /// stage of one task at a time, and no two leases ever share a fence.

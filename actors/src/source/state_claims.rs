@@ -1,11 +1,12 @@
 use std::sync::Arc;
 
 use super::joined::Joined;
+use super::reach::Reach;
 use super::reports::Reports;
 use super::{Claim, Clock, SourceError, WorkSource};
 use crate::orchestrator::spend_in;
 use async_trait::async_trait;
-use chrono::TimeDelta;
+use chrono::{DateTime, TimeDelta, Utc};
 use parkhang_core::domain::{Assignment, Expense, Fence, LeaseReport, LeaseStatus, ReportReply, SpendReply};
 use parkhang_core::policy::claim::Offer;
 use parkhang_core::policy::poison::is_suspect;
@@ -20,6 +21,7 @@ pub struct StateClaims {
     lease: TimeDelta,
     max_interruptions: i32,
     reports: Joined<Reports>,
+    reach: Reach,
 }
 
 impl StateClaims {
@@ -37,20 +39,28 @@ impl StateClaims {
             clock,
             lease,
             max_interruptions,
+            reach: Reach::default(),
         }
+    }
+
+    /// Time of the clock, and whether leases that have run out may be ended.
+    pub(super) async fn now(&self) -> Result<(DateTime<Utc>, bool), SourceError> {
+        let now = self.reach.heard(self.clock.now().await)?;
+        Ok((now, self.reach.may_end(now, self.lease)))
     }
 }
 
 #[async_trait]
 impl WorkSource for StateClaims {
     async fn claim(&self, offers: &[Offer]) -> Result<Vec<Claim>, SourceError> {
-        let now = self.clock.now().await?;
+        let (now, ends_leases) = self.now().await?;
         let request = ClaimRequest {
             offers: offers.to_vec(),
             until: now + self.lease,
             max_interruptions: self.max_interruptions,
+            ends_leases,
         };
-        let claimed = self.store.claim(&request, now).await?;
+        let claimed = self.reach.heard(self.store.claim(&request, now).await)?;
         if claimed.is_empty() {
             // The node that recorded a job's last task may have died before it finished the job.
             self.store.finish_jobs(now).await?;
@@ -75,7 +85,8 @@ impl WorkSource for StateClaims {
     }
 
     async fn complete(&self, report: LeaseReport) -> Result<ReportReply, SourceError> {
-        self.reports.ask(report).await.ok_or(SourceError::ReportEnded)?
+        let reply = self.reports.ask(report).await.ok_or(SourceError::ReportEnded)?;
+        self.reach.heard(reply)
     }
 
     async fn spend(&self, expense: &Expense) -> SpendReply {

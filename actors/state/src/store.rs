@@ -29,6 +29,8 @@ pub struct ClaimRequest {
     pub until: DateTime<Utc>,
     /// Number of leases lost in a row after which a volume is set aside.
     pub max_interruptions: i32,
+    /// True if leases that have run out are ended.
+    pub ends_leases: bool,
 }
 
 /// Store of jobs, tasks, leases and their history. Every method may be repeated without harm.

@@ -64,7 +64,7 @@ fn plan(
     messages: Vec<Message>,
     known: &Known,
     offers: &mut [Offer],
-    now: DateTime<Utc>,
+    (now, may_end): (DateTime<Utc>, bool),
 ) -> Plan {
     let mut plan = Plan::default();
     for message in messages {
@@ -80,6 +80,7 @@ fn plan(
         let here = Here {
             is_free: !free.is_empty(),
             is_suited: suited.is_some(),
+            may_end,
             has_place: known.is_none_or(|(task, _)| !is_suspect(task) || is_idle(offers)),
         };
         let decision = decide(&message.fence, known.map(|(task, job)| (task, &**job)), here, now);
@@ -119,13 +120,14 @@ fn one_of_each_task(messages: Vec<Message>) -> (Vec<Message>, Vec<Message>) {
 
 impl QueueClaims {
     /// Acts on messages of one stage: leases their tasks to workers of `offers`, or passes the messages on. One that cannot be acted
-    /// on now comes back after its visibility; what was leased beside it is handed out all the same.
+    /// on now comes back after its visibility; what was leased beside it is handed out all the same. Leases that have run out are ended if
+    /// `may_end` is true.
     pub(super) async fn take(
         &self,
         stage: &StageName,
         deliveries: Vec<Delivery>,
         offers: &mut [Offer],
-        now: DateTime<Utc>,
+        (now, may_end): (DateTime<Utc>, bool),
     ) -> Vec<Claim> {
         let Some(queue) = self.queues.get(stage) else {
             return Vec::new();
@@ -139,7 +141,7 @@ impl QueueClaims {
             let number = messages.len();
             match self.known(&messages).await {
                 Ok(known) => {
-                    let plan = plan(stage, messages, &known, offers, now);
+                    let plan = plan(stage, messages, &known, offers, (now, may_end));
                     claims.extend(self.carry_out(queue.as_ref(), stage, plan, now).await);
                 }
                 Err(error) => {
@@ -325,6 +327,7 @@ impl QueueClaims {
 /// True for a task whose lease was ended here, and which may be leased again by the same message.
 fn may_be_leased(ended: &Task, job: &Job, now: DateTime<Utc>) -> bool {
     let here = Here {
+        may_end: true,
         is_free: true,
         is_suited: true,
         has_place: !is_suspect(ended),
