@@ -155,6 +155,10 @@ impl StateStore for FlakyStore {
         self.inner.renew_leases(fences, until).await
     }
 
+    async fn note_progress(&self, finished: &[(Fence, i32)]) -> Result<(), StateError> {
+        self.inner.note_progress(finished).await
+    }
+
     async fn spend(&self, expense: &Expense) -> Result<bool, StateError> {
         self.inner.spend(expense).await
     }

@@ -153,6 +153,10 @@ impl StateStore for MeteredStore {
         answer
     }
 
+    async fn note_progress(&self, finished: &[(Fence, i32)]) -> Result<(), StateError> {
+        self.inner.note_progress(finished).await
+    }
+
     async fn renew_leases(
         &self,
         fences: &[Fence],

@@ -95,6 +95,11 @@ pub trait WorkSource: Send + Sync + fmt::Debug {
     /// When the source does not answer; the leases may have been renewed or not.
     async fn renew(&self, fences: &[Fence]) -> Result<Vec<LeaseStatus>, SourceError>;
 
+    /// Notes how many pages leases have finished, those of earlier leases included. A source without a database counts no progress.
+    async fn note_progress(&self, finished: &[(Fence, i32)]) {
+        let _ = finished;
+    }
+
     /// Records the end of a lease. Returns once that is durable, or known to come too late.
     ///
     /// # Errors

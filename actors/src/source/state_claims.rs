@@ -11,6 +11,7 @@ use parkhang_core::domain::{Assignment, Expense, Fence, LeaseReport, LeaseStatus
 use parkhang_core::policy::claim::Offer;
 use parkhang_core::policy::poison::is_suspect;
 use parkhang_state::{ClaimRequest, StateStore};
+use tracing::debug;
 
 /// Source of work straight from the state store: workers lease tasks for themselves, and no orchestrator is needed. One that is
 /// there does the same to the same rows, and each is fenced off where the other was first.
@@ -80,8 +81,15 @@ impl WorkSource for StateClaims {
     }
 
     async fn renew(&self, fences: &[Fence]) -> Result<Vec<LeaseStatus>, SourceError> {
-        let until = self.clock.now().await? + self.lease;
-        Ok(self.store.renew_leases(fences, until).await?)
+        let until = self.reach.heard(self.clock.now().await)? + self.lease;
+        let renewed = self.store.renew_leases(fences, until).await;
+        Ok(self.reach.heard(renewed)?)
+    }
+
+    async fn note_progress(&self, finished: &[(Fence, i32)]) {
+        if let Err(error) = self.store.note_progress(finished).await {
+            debug!(%error, "cannot note the progress of volumes now; their next heartbeats tell it");
+        }
     }
 
     async fn complete(&self, report: LeaseReport) -> Result<ReportReply, SourceError> {

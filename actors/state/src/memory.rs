@@ -365,6 +365,11 @@ impl StateStore for MemoryStore {
         Ok(statuses)
     }
 
+    async fn note_progress(&self, finished: &[(Fence, i32)]) -> Result<(), StateError> {
+        self.tables().note_progress(finished);
+        Ok(())
+    }
+
     async fn spend(&self, expense: &Expense) -> Result<bool, StateError> {
         self.tables().spend(expense)
     }

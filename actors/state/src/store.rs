@@ -174,6 +174,10 @@ pub trait StateStore: Send + Sync + fmt::Debug {
         until: DateTime<Utc>,
     ) -> Result<Vec<LeaseStatus>, StateError>;
 
+    /// Notes how many pages of their volumes leases have finished, those of earlier leases included. The losses of a volume that has
+    /// [got on](parkhang_core::policy::poison::got_on) since this last was so, or since the stage began, are no row any more.
+    async fn note_progress(&self, finished: &[(Fence, i32)]) -> Result<(), StateError>;
+
     /// Writes what was spent under a lease so far, whether the lease is in force or over: the larger of what was written before and of
     /// this stands. Returns whether the job may spend more. An expense of nothing asks for somebody who would spend something: a running job
     /// whose budget is used up is paused then, and not sooner, as it may have come to its end.

@@ -138,6 +138,10 @@ impl WorkSource for QueueClaims {
         Ok(statuses)
     }
 
+    async fn note_progress(&self, finished: &[(Fence, i32)]) {
+        self.leases.note_progress(finished).await;
+    }
+
     async fn complete(&self, report: LeaseReport) -> Result<ReportReply, SourceError> {
         let fence = report.fence.clone();
         let goes_on = matches!(report.verdict, Some(StageVerdict::Interrupted));

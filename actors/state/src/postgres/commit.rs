@@ -261,7 +261,8 @@ async fn write_tasks(
              max_attempts = n.max_attempts, stage_attempts = n.stage_attempts, stage_tries = n.stage_tries, generation = n.generation,
              interruptions = n.interruptions, outages = n.outages, terminal = n.terminal, not_before = n.not_before,
              worker_id = n.worker_id, lease_until = n.lease_until, last_error = n.last_error,
-             started_at = n.started_at, done_at = n.done_at, forced = n.forced
+             started_at = n.started_at, done_at = n.done_at, forced = n.forced,
+             pages_done = case when n.interruptions = 0 then 0 else t.pages_done end
          from unnest(
              $1::bigint[], $2::text[], $3::text[], $4::int[], $5::bigint[],
              $6::text[], $7::text[], $8::int[], $9::int[], $10::int[], $11::bigint[], $12::int[], $13::bool[],

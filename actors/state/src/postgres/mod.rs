@@ -301,6 +301,10 @@ impl StateStore for PostgresStore {
         tasks::renew(&self.pool, self.epoch, fences, until).await
     }
 
+    async fn note_progress(&self, finished: &[(Fence, i32)]) -> Result<(), StateError> {
+        tasks::note_progress(&self.pool, self.epoch, finished).await
+    }
+
     async fn spend(&self, expense: &Expense) -> Result<bool, StateError> {
         spending::spend(&self.pool, expense).await
     }

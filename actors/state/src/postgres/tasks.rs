@@ -12,6 +12,7 @@ use chrono::{DateTime, Utc};
 use parkhang_core::domain::{
     Attempt, Epoch, Fence, Generation, JobId, LeaseStatus, StageRun, Task, TaskId, VolumeResults,
 };
+use parkhang_core::policy::poison::ADVANCE;
 
 /// Returns the tasks of a job, in the order of their ids.
 pub(super) async fn of_job(pool: &PgPool, job: JobId) -> Result<Vec<Task>, StateError> {
@@ -120,6 +121,61 @@ pub(super) async fn renew(
         .iter()
         .map(|fence| statuses.get(fence).copied().unwrap_or(LeaseStatus::Lost))
         .collect())
+}
+
+/// Ends the row of losses of the tasks that have got on. Of most leases nothing is written: their volumes have no losses.
+pub(super) async fn note_progress(
+    pool: &PgPool,
+    epoch: Option<Epoch>,
+    finished: &[(Fence, i32)],
+) -> Result<(), StateError> {
+    if finished.is_empty() {
+        return Ok(());
+    }
+    // The rule is that of `poison::got_on`. One statement, as it comes with each heartbeat and seldom finds anything.
+    sqlx::query(
+        "with leads as materialized (
+             select from leadership where epoch = $7 for share
+         ), held as materialized (
+             select t.id, n.pages
+             from tasks t
+             join unnest($1::bigint[], $2::text[], $3::int[], $4::bigint[], $5::int[])
+                 as n (id, stage, attempt, generation, pages)
+                 on t.id = n.id and t.current_stage = n.stage and t.attempts + 1 = n.attempt
+                 and t.generation = n.generation
+             where t.status = 'running' and (t.interruptions > 0 or t.pages_done > 0)
+                 and ($7::bigint is null or exists (select from leads))
+                 and n.pages >= t.pages_done::bigint + $6
+             order by t.id
+             for update of t
+         )
+         update tasks t set pages_done = held.pages, interruptions = 0 from held where t.id = held.id",
+    )
+    .bind(finished.iter().map(|(fence, _)| fence.task.0).collect::<Vec<_>>())
+    .bind(
+        finished
+            .iter()
+            .map(|(fence, _)| fence.stage.as_str())
+            .collect::<Vec<_>>(),
+    )
+    .bind(
+        finished
+            .iter()
+            .map(|(fence, _)| fence.attempt.0)
+            .collect::<Vec<_>>(),
+    )
+    .bind(
+        finished
+            .iter()
+            .map(|(fence, _)| fence.generation.0)
+            .collect::<Vec<_>>(),
+    )
+    .bind(finished.iter().map(|(_, pages)| *pages).collect::<Vec<_>>())
+    .bind(ADVANCE)
+    .bind(epoch.map(|epoch| epoch.0))
+    .execute(pool)
+    .await?;
+    Ok(())
 }
 
 /// Returns the history of a task, in the order in which its leases began.
