@@ -1,8 +1,8 @@
-//! A state store that refuses some commits after its first, as a database does that is being restarted.
+//! A state store that refuses some commits after its first, as a database does that is being restarted, and that can be away.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
@@ -23,6 +23,7 @@ pub(crate) struct FlakyStore {
     inner: MemoryStore,
     refusals: usize,
     commits: AtomicUsize,
+    is_away: AtomicBool,
 }
 
 impl FlakyStore {
@@ -31,7 +32,13 @@ impl FlakyStore {
             inner: MemoryStore::new(),
             refusals,
             commits: AtomicUsize::new(0),
+            is_away: AtomicBool::new(false),
         }
+    }
+
+    /// From now on no lease can be read, or they can again.
+    pub(crate) fn be_away(&self, is_away: bool) {
+        self.is_away.store(is_away, Ordering::Relaxed);
     }
 
     pub(crate) fn refused(&self) -> usize {
@@ -114,6 +121,9 @@ impl StateStore for FlakyStore {
     }
 
     async fn leases(&self, now: DateTime<Utc>) -> Result<Leases, StateError> {
+        if self.is_away.load(Ordering::Relaxed) {
+            return Err(StateError::Unavailable("away".to_owned()));
+        }
         self.inner.leases(now).await
     }
 
@@ -143,6 +153,10 @@ impl StateStore for FlakyStore {
         until: DateTime<Utc>,
     ) -> Result<Vec<LeaseStatus>, StateError> {
         self.inner.renew_leases(fences, until).await
+    }
+
+    async fn note_progress(&self, finished: &[(Fence, i32)]) -> Result<(), StateError> {
+        self.inner.note_progress(finished).await
     }
 
     async fn spend(&self, expense: &Expense) -> Result<bool, StateError> {

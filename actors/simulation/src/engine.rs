@@ -300,6 +300,7 @@ impl Engine {
             &*self.store,
             &self.offers,
             &BTreeMap::new(),
+            &BTreeMap::new(),
             limits,
             self.time(self.now),
         )
@@ -403,7 +404,7 @@ impl Engine {
             }
             Outcome::Applied(_) => {}
             Outcome::Fenced(_) => self.counts.fenced += 1,
-            Outcome::Illegal(_) => self.counts.audit.illegal_changes += 1,
+            Outcome::Illegal(_) | Outcome::Refused(_) => self.counts.audit.illegal_changes += 1,
         }
     }
 

@@ -153,6 +153,10 @@ impl StateStore for MeteredStore {
         answer
     }
 
+    async fn note_progress(&self, finished: &[(Fence, i32)]) -> Result<(), StateError> {
+        self.inner.note_progress(finished).await
+    }
+
     async fn renew_leases(
         &self,
         fences: &[Fence],
@@ -182,7 +186,7 @@ impl StateStore for MeteredStore {
         let answer = self.inner.finish_jobs(now).await;
         self.count(began, &answer, |traffic, settled| {
             let writes = u64::from(!settled.is_empty());
-            traffic.add(1 + writes, settled.len(), settled.len());
+            traffic.add(2 + writes, settled.len(), settled.len());
             traffic.transactions += 1;
         });
         answer

@@ -23,8 +23,8 @@ use crate::telemetry::{
     AdvanceClock, LeaseLost, PassEnded, PoolJoined, PoolLeft, ReportAnswered, TaskReported, report_span,
 };
 use parkhang_core::domain::{
-    ActorKind, ActorRecord, ActorState, AssignReply, Fence, LeaseReport, LeaseStatus, Position, ReportReply,
-    StageName, StageVerdict, Task, TaskStatus, WorkerId,
+    ActorKind, ActorRecord, ActorState, AssignReply, Fence, JobKey, LeaseReport, LeaseStatus, Position,
+    ReportReply, StageName, StageVerdict, Task, TaskStatus, WorkerId,
 };
 use parkhang_core::failpoint::Failpoint;
 use parkhang_core::policy::service::charged;
@@ -41,8 +41,8 @@ pub(super) enum OrchestratorMsg {
     Suspend(WorkerId),
     /// A pool is gone for good.
     Deregister(WorkerId),
-    /// A pool has answered an assignment.
-    Delivered(WorkerId, Delivered),
+    /// A pool has answered an assignment of this job.
+    Delivered(WorkerId, JobKey, Delivered),
     Report(Box<LeaseReport>, RpcReplyPort<ReportReply>),
     Heartbeat(Vec<Fence>, RpcReplyPort<Vec<LeaseStatus>>),
     /// A report was recorded; true if it may have finished a task.
@@ -60,7 +60,8 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(super) struct OrchestratorState {
     config: OrchestratorConfig,
-    started: Instant,
+    /// Time since which nodes can find this orchestrator, and it the store.
+    reached: Instant,
     since: DateTime<Utc>,
     unserved: UnservedStages,
     committer: GroupCommitter,
@@ -95,7 +96,7 @@ impl Actor for Orchestrator {
             markers: MarkerRounds::new(config.store.clone(), config.markers.clone()),
             since: (config.now)(),
             config,
-            started: Instant::now(),
+            reached: Instant::now(),
             committer,
             members: Members::default(),
             passing: false,
@@ -143,7 +144,7 @@ impl Actor for Orchestrator {
                     state.end_leases(worker, &myself);
                 }
             }
-            OrchestratorMsg::Delivered(worker, answer) => state.delivered(&worker, answer, &myself),
+            OrchestratorMsg::Delivered(worker, job, answer) => state.delivered(&worker, job, answer, &myself),
             OrchestratorMsg::Report(report, reply) => state.record(*report, reply, &myself),
             OrchestratorMsg::Heartbeat(fences, reply) => state.renew(fences, reply),
             OrchestratorMsg::Recorded(has_ended) => {
@@ -223,8 +224,8 @@ impl OrchestratorState {
         };
         let (store, committer) = (self.config.store.clone(), self.committer.clone());
         let pools = self.members.accepting(Instant::now());
+        let refusals = self.members.refusals(Instant::now());
         let (myself, advances) = (myself.clone(), self.advances.clone());
-        let now = self.config.now;
         tokio::spawn(async move {
             let assign = |pool: &Arc<dyn Executor>, assignment, decided| {
                 let handover = Handover {
@@ -233,12 +234,12 @@ impl OrchestratorState {
                     pool: pool.clone(),
                     decided,
                     advances: advances.clone(),
-                    now,
+                    store: store.clone(),
                 };
                 tokio::spawn(handover.assign(assignment));
             };
             let began = Instant::now();
-            let result = reconcile(&store, &committer, &pools, &assign, limits, now()).await;
+            let result = reconcile(&store, &committer, (&pools, &refusals), &assign, limits).await;
             PassEnded {
                 took: began.elapsed(),
                 error: result.as_ref().err().map(|error| error as &dyn std::fmt::Display),
@@ -249,10 +250,10 @@ impl OrchestratorState {
         });
     }
 
-    /// Returns whether the nodes had the time to find this orchestrator. While nobody led, no lease could be renewed, so none is
-    /// ended before.
+    /// Returns whether the nodes had the time to find this orchestrator, and to have leases renewed. While nobody led, or the store was
+    /// away, no lease could be renewed, so none is ended before.
     fn has_been_here(&self) -> bool {
-        self.started.elapsed() >= self.config.lease / 2
+        self.reached.elapsed() >= self.config.lease / 2
     }
 
     /// Time between two passes that nobody asks for. No message announces that a lease runs out, so passes look for expired
@@ -267,9 +268,8 @@ impl OrchestratorState {
             return;
         }
         let (store, pools, myself) = (self.config.store.clone(), self.members.pools(), myself.clone());
-        let now = (self.config.now)();
         tokio::spawn(async move {
-            match unserved_stages(&*store, pools, now).await {
+            match unserved_stages(&*store, pools).await {
                 // Fails only when the orchestrator has stopped.
                 Ok(stages) => drop(myself.cast(OrchestratorMsg::Unserved(stages))),
                 Err(error) => warn!(%error, "cannot see which stages have no workers"),
@@ -289,12 +289,13 @@ impl OrchestratorState {
                 }
                 // The tasks of these leases wait again, and this pass had read the ready ones already.
                 self.woken |= pass.ended > 0;
-                if let Some(delay) = pass.next_due.and_then(|due| until(due, (self.config.now)())) {
+                if let Some(delay) = pass.next_due.and_then(|due| until(due, pass.decided_at)) {
                     myself.send_after(delay, || OrchestratorMsg::Wake);
                 }
             }
             // A pass fails because the store does, which would fail again if it were asked at once.
             Err(_) => {
+                self.reached = Instant::now();
                 myself.send_after(Duration::from_secs(1), || OrchestratorMsg::Wake);
             }
         }
@@ -303,7 +304,13 @@ impl OrchestratorState {
         }
     }
 
-    fn delivered(&mut self, worker: &WorkerId, answer: Delivered, myself: &ActorRef<OrchestratorMsg>) {
+    fn delivered(
+        &mut self,
+        worker: &WorkerId,
+        job: JobKey,
+        answer: Delivered,
+        myself: &ActorRef<OrchestratorMsg>,
+    ) {
         match answer {
             // Nobody who waits for a change is told: a stage has begun, none has ended.
             Ok(AssignReply::Accepted) => return self.members.had_room(worker),
@@ -323,7 +330,11 @@ impl OrchestratorState {
                 self.wake(myself);
             }
             // The pass reads when the task is due again.
-            Ok(AssignReply::Refused { .. }) => self.wake(myself),
+            Ok(AssignReply::Refused { reason }) => {
+                warn!(%worker, %job, reason, "a pool refuses a job, and is offered nothing more of it for a while");
+                self.members.has_refused(worker, job, Instant::now());
+                self.wake(myself);
+            }
             Ok(AssignReply::StaleEpoch { .. }) => {
                 error!(%worker, "another orchestrator leads; this one stops");
                 myself.stop(Some("deposed".to_owned()));
@@ -342,7 +353,7 @@ impl OrchestratorState {
     ) {
         let (store, committer, myself) = (self.config.store.clone(), self.committer.clone(), myself.clone());
         let (max_interruptions, advances) = (self.config.max_interruptions, self.advances.clone());
-        let (jitter, now) = (rand::random_range(-1.0..=1.0), (self.config.now)());
+        let jitter = rand::random_range(-1.0..=1.0);
         let names = self.names.clone();
         let own_limits = self.members.limits_of(&report.fence.stage);
         let (fence, verdict) = (report.fence.clone(), verdict_name(report.verdict.as_ref()));
@@ -352,7 +363,11 @@ impl OrchestratorState {
             if verdict == "done" {
                 advances.reported(fence.task);
             }
-            let outcome = match change_for(&*store, report, max_interruptions, jitter, now).await {
+            let change = async {
+                let now = store.now().await?;
+                change_for(&*store, report, max_interruptions, jitter, now).await
+            };
+            let outcome = match change.await {
                 Ok(change) => {
                     let event = match &own_limits {
                         Some(limits) => charged(change.event, limits),
@@ -380,6 +395,10 @@ impl OrchestratorState {
                     warn!(reason, "a report asked for an illegal transition");
                     ("illegal", ReportReply::Fenced)
                 }
+                Some(Outcome::Refused(reason)) => {
+                    warn!(reason, "the database refuses a report; the lease runs out");
+                    ("refused", ReportReply::Fenced)
+                }
                 None => ("unrecorded", ReportReply::Unrecorded),
             };
             let goes_on = |task: &Task| task.position != Position::Done;
@@ -406,9 +425,10 @@ impl OrchestratorState {
     }
 
     fn renew(&self, fences: Vec<Fence>, reply: RpcReplyPort<Vec<LeaseStatus>>) {
-        let (store, until) = (self.config.store.clone(), (self.config.now)() + self.config.lease);
+        let (store, lease) = (self.config.store.clone(), self.config.lease);
         tokio::spawn(async move {
-            let statuses = store.renew_leases(&fences, until).await.unwrap_or_else(|error| {
+            let renewed = async { store.renew_leases(&fences, store.now().await? + lease).await };
+            let statuses = renewed.await.unwrap_or_else(|error| {
                 warn!(%error, "cannot renew leases now");
                 // Nobody is told of a loss that is not certain: the stages would throw away work whose leases still stand.
                 vec![LeaseStatus::Held; fences.len()]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use chrono::{DateTime, Utc};
+use chrono::TimeDelta;
 use ractor::ActorRef;
 use tokio::time::Instant;
 use tracing::{Instrument, debug};
@@ -10,20 +10,18 @@ use tracing::{Instrument, debug};
 use super::actor::OrchestratorMsg;
 use super::committer::{GroupCommitter, GroupCommitterGone};
 use super::executor::Executor;
-use super::handle::WallClock;
 use crate::orchestrator::Unreachable;
 use crate::telemetry::{AdvanceClock, AssignmentAnswered, assign_span};
 use parkhang_core::domain::{AssignReply, Assignment, ErrorCategory, StageError};
 use parkhang_core::failpoint::Failpoint;
-use parkhang_core::policy::retry;
 use parkhang_core::policy::transition::Event;
-use parkhang_state::{Change, Expected};
+use parkhang_state::{Change, Expected, StateStore};
 
-/// Seconds before a task that a node refused is tried again; the delay doubles with each try.
-const REFUSED_BACKOFF_S: f64 = 1.0;
+/// Time before a task that a pool refused is offered to another one.
+const REFUSED_BACKOFF: TimeDelta = TimeDelta::seconds(1);
 
-/// Answer of a pool to the assignment that it was offered. Unless it accepted, its lease has been released, or charged with a
-/// failed try where it refused; under a stale epoch nothing has been written.
+/// Answer of a pool to the assignment that it was offered. Unless it accepted, its lease has been released; under a stale epoch nothing has
+/// been written.
 pub(super) type Delivered = Result<AssignReply, Unreachable>;
 
 /// Name of an answer in metrics and logs.
@@ -47,7 +45,7 @@ async fn deliver(
     committer: &GroupCommitter,
     executor: &dyn Executor,
     assignment: Assignment,
-    now: DateTime<Utc>,
+    store: &dyn StateStore,
 ) -> Result<Delivered, GroupCommitterGone> {
     let fence = assignment.fence.clone();
     let answer = executor.assign(assignment).await;
@@ -60,14 +58,13 @@ async fn deliver(
         Ok(AssignReply::StaleEpoch { .. }) => return Ok(answer),
         Ok(AssignReply::Busy | AssignReply::Draining) | Err(Unreachable) => Event::Released,
         Ok(AssignReply::Refused { reason }) => {
-            let mut error = StageError::new(fence.stage.as_str(), ErrorCategory::Config, reason);
-            // Another node, or this one after an upgrade, may be able to run it.
-            error.retryable = true;
-            // Counted as a failed try: a task that every node refuses must come to an end.
-            let attempt = u32::try_from(fence.attempt.0).unwrap_or(1);
-            let delay = retry::backoff(REFUSED_BACKOFF_S, attempt, 0.0);
-            let not_before = Some(now + delay);
-            Event::Failed { error, not_before }
+            let message = format!("{} refuses it: {reason}", executor.info().worker);
+            // Not charged: another node, or this one after an upgrade, may be able to run it.
+            Event::Deferred {
+                error: StageError::new(fence.stage.as_str(), ErrorCategory::Config, message),
+                // A store that does not tell the time does not take the change either, for as long as that takes.
+                not_before: store.now().await.ok().map(|now| now + REFUSED_BACKOFF),
+            }
         }
     };
     debug!(task = %fence.task, stage = %fence.stage, worker = %executor.info().worker, ?answer, "assignment not taken");
@@ -85,7 +82,7 @@ pub(super) struct Handover {
     /// Time of the decision.
     pub decided: Instant,
     pub advances: AdvanceClock,
-    pub now: WallClock,
+    pub store: Arc<dyn StateStore>,
 }
 
 impl Handover {
@@ -93,9 +90,10 @@ impl Handover {
     pub(super) async fn assign(self, assignment: Assignment) {
         let span = assign_span(&assignment, &self.pool.info().worker);
         let (task, stage) = (assignment.fence.task, assignment.fence.stage.clone());
+        let job = assignment.job.clone();
         let assigned = async move {
             // Without a group committer the orchestrator is stopping, and the lease expires.
-            let Ok(answer) = deliver(&self.committer, self.pool.as_ref(), assignment, (self.now)()).await
+            let Ok(answer) = deliver(&self.committer, self.pool.as_ref(), assignment, &*self.store).await
             else {
                 return;
             };
@@ -111,8 +109,13 @@ impl Handover {
             }
             let worker = self.pool.info().worker.clone();
             // Fails only when the orchestrator has stopped.
-            let _ = self.orchestrator.cast(OrchestratorMsg::Delivered(worker, answer));
+            let _ = self
+                .orchestrator
+                .cast(OrchestratorMsg::Delivered(worker, job, answer));
         };
         assigned.instrument(span).await;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use ractor::{Actor, ActorRef};
 use tokio::sync::watch;
-use tracing::warn;
+use tracing::{debug, warn};
 
 use super::actor::{Orchestrator, OrchestratorMsg};
 use super::executor::Executor;
@@ -24,7 +24,7 @@ pub const MAX_INTERRUPTIONS: i32 = 5;
 /// Name of the actor on its node.
 pub(super) const ORCHESTRATOR: &str = "orchestrator";
 
-/// Clock by which leases begin and run out.
+/// Clock of this machine, or another one in tests. No lease goes by it: those go by the clock of the store.
 pub type WallClock = fn() -> DateTime<Utc>;
 
 /// Settings of the orchestrator.
@@ -42,7 +42,7 @@ pub struct OrchestratorConfig {
     pub markers: Option<Arc<dyn ArtifactStore>>,
     /// Channel for the stages that tasks wait for and no pool runs.
     pub unserved: watch::Sender<BTreeSet<StageName>>,
-    /// Clock by which leases begin and run out; another one in tests.
+    /// Clock by which the history of leases is written; another one in tests.
     pub now: WallClock,
 }
 
@@ -136,6 +136,19 @@ impl OrchestratorHandle {
             Ok(()) => receiver.await.unwrap_or_default(),
             Err(_) => Vec::new(),
         }
+    }
+
+    /// Writes how many pages leases have finished, beside whoever tells it.
+    pub(crate) fn note_progress(&self, finished: Vec<(Fence, i32)>) {
+        if finished.is_empty() {
+            return;
+        }
+        let store = self.store.clone();
+        tokio::spawn(async move {
+            if let Err(error) = store.note_progress(&finished).await {
+                debug!(%error, "cannot note the progress of volumes now; their next heartbeats tell it");
+            }
+        });
     }
 
     /// Writes what was spent under a lease so far. Not a matter of the actor: whoever leads, the money is spent.

@@ -1,6 +1,6 @@
 //! Pools that have joined. This is all that the orchestrator knows besides the store, and pools tell it again after a takeover.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,13 +8,18 @@ use tokio::time::Instant;
 
 use super::executor::Executor;
 use crate::telemetry::pools_registered;
-use parkhang_core::domain::{Fence, PoolInfo, StageLimits, StageName, WorkerId};
+use parkhang_core::domain::{Fence, JobKey, PoolInfo, StageLimits, StageName, WorkerId};
+use parkhang_core::policy::placement::Refusals;
 
 /// Time before work is offered again to a pool that should have had room; doubles as long as it has none. The orchestrator and a
 /// pool may disagree for a while, as when a cancelled stage has not reached its next checkpoint, and must not offer and refuse in
 /// a busy loop meanwhile.
 const FIRST_BACKOFF: Duration = Duration::from_millis(50);
 const LAST_REST: Duration = Duration::from_secs(2);
+
+/// Time for which a pool is offered nothing of a job that it has refused. It would refuse the next volume, too, until it is replaced by a
+/// newer one or the job is changed.
+const REFUSED_FOR: Duration = Duration::from_secs(300);
 
 #[derive(Debug, Default)]
 pub(super) struct Members(Vec<Member>);
@@ -27,6 +32,8 @@ struct Member {
     /// Time before which the pool is given nothing, as it had no room after all.
     backoff_until: Option<Instant>,
     next_rest: Duration,
+    /// Jobs that the pool has refused, and the time until which it is offered nothing of them.
+    refused: BTreeMap<JobKey, Instant>,
 }
 
 impl Members {
@@ -39,6 +46,7 @@ impl Members {
             accepting: true,
             backoff_until: None,
             next_rest: FIRST_BACKOFF,
+            refused: BTreeMap::new(),
         });
         self.notify(None);
     }
@@ -116,6 +124,24 @@ impl Members {
         if let Some(member) = self.member(worker) {
             member.next_rest = FIRST_BACKOFF;
         }
+    }
+
+    /// Notes that the pool has refused the job.
+    pub(super) fn has_refused(&mut self, worker: &WorkerId, job: JobKey, now: Instant) {
+        if let Some(member) = self.member(worker) {
+            member.refused.retain(|_, until| *until > now);
+            member.refused.insert(job, now + REFUSED_FOR);
+        }
+    }
+
+    /// Jobs that the pools have refused and are not offered at `now`.
+    pub(super) fn refusals(&self, now: Instant) -> Refusals {
+        let by_pool = self.0.iter().filter_map(|member| {
+            let jobs = member.refused.iter().filter(|(_, until)| **until > now);
+            let jobs: BTreeSet<JobKey> = jobs.map(|(job, _)| job.clone()).collect();
+            (!jobs.is_empty()).then(|| (member.pool.info().worker.clone(), jobs))
+        });
+        by_pool.collect()
     }
 
     /// Offers work to all pools again: a stage has ended somewhere, so any of them may have room.

@@ -12,6 +12,7 @@ use super::plan::{PassLimits, Plan, node_lost};
 use crate::telemetry::JobFinished;
 use parkhang_core::domain::{Assignment, Fence, Job, JobId, PoolInfo, TaskStatus, WorkerId};
 use parkhang_core::failpoint::Failpoint;
+use parkhang_core::policy::placement::Refusals;
 use parkhang_core::policy::service::ServiceTerms;
 use parkhang_state::{Change, Outcome, StateError, StateStore};
 
@@ -27,6 +28,8 @@ pub(super) enum PassError {
 /// Result of a pass, as far as the orchestrator needs it.
 #[derive(Debug, Default)]
 pub(super) struct Pass {
+    /// Time of the store by which the pass has decided.
+    pub decided_at: DateTime<Utc>,
     /// Time at which the next task that is backing off becomes due.
     pub next_due: Option<DateTime<Utc>>,
     /// Jobs that this pass completed or failed, and cancelled ones that hold no lease any more.
@@ -42,21 +45,22 @@ pub(super) struct Pass {
 /// Offers a written lease to its pool; takes the time at which it was decided. Must not wait for the answer.
 pub(super) type AssignFn<'a> = dyn Fn(&Arc<dyn Executor>, Assignment, Instant) + Send + Sync + 'a;
 
-/// Runs one pass.
+/// Runs one pass over the pools, which are given nothing of what they have refused.
 pub(super) async fn reconcile(
     store: &Arc<dyn StateStore>,
     committer: &GroupCommitter,
-    pools: &[Arc<dyn Executor>],
+    (pools, refusals): (&[Arc<dyn Executor>], &Refusals),
     assign: &AssignFn<'_>,
     limits: PassLimits,
-    now: DateTime<Utc>,
 ) -> Result<Pass, PassError> {
+    // The one clock that all leaders share: by its own, one whose clock is ahead would write leases that its successor waits for.
+    let now = store.now().await?;
     let offers: Vec<PoolInfo> = pools.iter().map(|pool| pool.info().clone()).collect();
     let terms: BTreeMap<WorkerId, ServiceTerms> = pools
         .iter()
         .filter_map(|pool| Some((pool.info().worker.clone(), pool.terms()?)))
         .collect();
-    let mut plan = Plan::make(store.as_ref(), &offers, &terms, limits, now).await?;
+    let mut plan = Plan::make(store.as_ref(), &offers, &terms, refusals, limits, now).await?;
     let decided = Instant::now();
     let next_due = plan.next_due;
     let changes = std::mem::take(&mut plan.changes);
@@ -87,6 +91,7 @@ pub(super) async fn reconcile(
         JobFinished(job).emit();
     }
     Ok(Pass {
+        decided_at: now,
         next_due,
         finished,
         progressed,

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::TimeDelta;
 use tokio::sync::watch;
 
 use crate::telemetry::{StageDeserted, StageServed};
@@ -40,12 +40,11 @@ impl Drop for UnservedStages {
     }
 }
 
-/// Reads the stages that tasks wait for at `now` and nobody runs: neither the leader's `pools`, nor nodes that take their work
+/// Reads the stages that tasks wait for and nobody runs: neither the leader's `pools`, nor nodes that take their work
 /// themselves. The leader knows these by the leases they hold, and by what they record of themselves.
 pub(super) async fn unserved_stages(
     store: &dyn StateStore,
     pools: Vec<PoolInfo>,
-    now: DateTime<Utc>,
 ) -> Result<BTreeSet<StageName>, StateError> {
     let jobs = store.running_jobs().await?;
     let needed: BTreeSet<&StageName> = jobs.iter().flat_map(|job| job.pipeline.stages()).collect();
@@ -54,6 +53,7 @@ pub(super) async fn unserved_stages(
     if needed.iter().all(|stage| is_served(stage)) {
         return Ok(BTreeSet::new());
     }
+    let now = store.now().await?;
     let held = store.leases(now).await?.held;
     let nodes = store.nodes().await?;
     // Nodes that are silent for too long are recorded as lost.

@@ -12,13 +12,13 @@
 //! A source knows neither pools nor stages beyond their names, and a dispatcher does not know where its source keeps things.
 
 mod clock;
-mod commit;
 #[cfg(test)]
 mod conformance;
 mod dispatcher;
 mod error;
 mod joined;
 mod member;
+mod reach;
 mod reports;
 mod shards;
 mod sqs;
@@ -67,6 +67,8 @@ pub struct Claim {
 /// A lease that is claimed or renewed lasts for at least three quarters of the source's lease time from then on, by the
 /// [`Clock`] of the source.
 ///
+/// Leases that have run out are not ended before their holders had half a lease to renew them, where the store was away.
+///
 /// A call that fails has changed nothing, or what may be repeated. Of any callers in any processes, no two hold leases of one
 /// stage of one task at a time, and no two leases ever share a fence.
 #[async_trait]
@@ -92,6 +94,11 @@ pub trait WorkSource: Send + Sync + fmt::Debug {
     ///
     /// When the source does not answer; the leases may have been renewed or not.
     async fn renew(&self, fences: &[Fence]) -> Result<Vec<LeaseStatus>, SourceError>;
+
+    /// Notes how many pages leases have finished, those of earlier leases included. A source without a database counts no progress.
+    async fn note_progress(&self, finished: &[(Fence, i32)]) {
+        let _ = finished;
+    }
 
     /// Records the end of a lease. Returns once that is durable, or known to come too late.
     ///

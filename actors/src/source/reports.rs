@@ -9,7 +9,6 @@ use chrono::{DateTime, Utc};
 use futures::stream::{self, StreamExt};
 use tracing::{debug, info, warn};
 
-use super::commit::commit_apart;
 use super::joined::Together;
 use super::{Clock, SourceError};
 use crate::telemetry::TaskReported;
@@ -99,6 +98,10 @@ fn replied(fence: &Fence, outcome: Outcome) -> (ReportReply, Option<Task>) {
             warn!(task = %fence.task, reason, "a report asked for an illegal transition");
             (ReportReply::Fenced, None)
         }
+        Outcome::Refused(reason) => {
+            warn!(task = %fence.task, reason, "the database refuses a report; the lease runs out");
+            (ReportReply::Fenced, None)
+        }
         Outcome::Fenced(_) => {
             info!(task = %fence.task, stage = %fence.stage, "a stale report changed nothing");
             (ReportReply::Fenced, None)
@@ -124,18 +127,22 @@ impl Together for Reports {
         let fences: Vec<Fence> = reports.iter().map(|report| report.fence.clone()).collect();
         let changes = self.changes(reports, now).await;
         let known: Vec<Change> = changes.iter().flatten().cloned().collect();
-        let mut outcomes = commit_apart(&*self.store, &known, now).await.into_iter();
+        let (mut outcomes, failure) = match self.store.commit(&known, now).await {
+            Ok(outcomes) => (outcomes.into_iter(), None),
+            Err(error) => (Vec::new().into_iter(), Some(Arc::new(SourceError::from(error)))),
+        };
         let mut moved_on = Vec::new();
         let mut answers = Vec::new();
         for (fence, change) in fences.iter().zip(changes) {
-            let outcome = change.and_then(|_| outcomes.next().unwrap_or(Ok(Outcome::Fenced(None))));
-            answers.push(match outcome {
-                Ok(outcome) => {
+            answers.push(match (change, &failure) {
+                (Err(error), _) => Err(SourceError::from(error)),
+                (Ok(_), Some(failure)) => Err(SourceError::Shared(failure.clone())),
+                (Ok(_), None) => {
+                    let outcome = outcomes.next().unwrap_or(Outcome::Fenced(None));
                     let (reply, task) = replied(fence, outcome);
                     moved_on.extend(task);
                     Ok(reply)
                 }
-                Err(error) => Err(SourceError::from(error)),
             });
         }
         if let Err(error) = self.follow(&moved_on, now).await {

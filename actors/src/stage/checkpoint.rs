@@ -40,7 +40,6 @@ impl<R: ArtifactRow> Checkpoints<R> {
         run: Arc<VolumeRun>,
         provenance: Provenance,
         planned: &[PlannedPage<S::Input>],
-        next_part: u32,
     ) -> Self {
         let blanks = run.config().on_item_error == OnItemError::Blank;
         let stand_in = |page| if blanks { stage.blank(page) } else { Vec::new() };
@@ -55,7 +54,7 @@ impl<R: ArtifactRow> Checkpoints<R> {
             done: BTreeMap::new(),
             errors: BTreeMap::new(),
             unsaved: Vec::new(),
-            next_part,
+            next_part: 0,
         }
     }
 
@@ -85,7 +84,7 @@ impl<R: ArtifactRow> Checkpoints<R> {
             .await
             .map_err(|error| run.storage_error(&error))?;
         Failpoint::PartImagesFlushed.hit_in(run.volume(), &run.stage);
-        let part = run.layout.part(&run.stage, self.next_part);
+        let part = run.layout.part(&run.assignment().fence, self.next_part);
         write_table(store, &part, rows, &provenance)
             .await
             .map_err(|error| run.artifact_error(&error))?;

@@ -262,7 +262,7 @@ impl PageStage for Doctags {
         let words = read_table::<WordRow>(store, &run.layout.words())
             .await
             .map_err(artifact_error)?;
-        let source_error = |error: PageSourceError| run.error(error.category(), error);
+        let source_error = |error: PageSourceError| run.source_error(&error);
         let listed = run.scans(&self.pages)?.pages(run.volume()).await;
         let mut scans: HashMap<String, PageRef> = listed
             .map_err(source_error)?
@@ -308,7 +308,7 @@ impl PageStage for Doctags {
 
     async fn fetch(&self, run: &VolumeRun, page: &PlannedPage<PageOfWords>) -> Result<Scan, StageError> {
         let read = run.scans(&self.pages)?.read(run.volume(), &page.input.scan).await;
-        read.map_err(|error| run.error(error.category(), error))
+        read.map_err(|error| run.source_error(&error))
     }
 
     async fn process(

@@ -4,25 +4,14 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use tracing::warn;
 
+use super::fenced::{self, Found};
 use super::page_stage::{PageStage, VolumeRun};
 use crate::runner::Redo;
 use parkhang_core::domain::StageError;
-use parkhang_store::artifact::{ArtifactRow, Fingerprint, Provenance, Table, read_table};
+use parkhang_store::artifact::{
+    ArtifactError, ArtifactRow, Fingerprint, Provenance, Table, decoded_table, read_table,
+};
 use parkhang_store::storage::{ArtifactKey, StorageError};
-
-/// The table, then the parts by number, so that newer rows of a page replace older ones. Other objects are left out.
-fn in_order_of_age<'a>(
-    keys: impl Iterator<Item = &'a ArtifactKey>,
-    table: &ArtifactKey,
-    parts_folder: &ArtifactKey,
-) -> Vec<&'a ArtifactKey> {
-    let mut sources: Vec<&ArtifactKey> = keys
-        .filter(|key| *key == table || key.is_under(parts_folder))
-        .collect();
-    // Not by the keys alone: the name of a table may come behind that of the parts' folder.
-    sources.sort_by_key(|key| (*key != table, *key));
-    sources
-}
 
 /// The rows of one page and what they were made from.
 struct Entry<R> {
@@ -37,7 +26,14 @@ pub(super) struct Ledger<R> {
     entries: HashMap<String, Entry<R>>,
     /// Pages of the final table, if it is there.
     final_pages: Option<BTreeMap<String, Fingerprint>>,
-    next_part: u32,
+    found: FoundTables,
+}
+
+/// Versions of the tables that were there.
+#[derive(Debug, Clone, Default)]
+pub(super) struct FoundTables {
+    pub table: Found,
+    pub errors: Found,
 }
 
 impl<R: ArtifactRow> Ledger<R> {
@@ -50,8 +46,13 @@ impl<R: ArtifactRow> Ledger<R> {
         let mut ledger = Self {
             entries: HashMap::new(),
             final_pages: None,
-            next_part: 0,
+            found: FoundTables::default(),
         };
+        let errors = fenced::find(run, &run.layout.errors(&run.stage)).await?;
+        ledger.found.errors = errors.map(|errors| errors.version);
+        let table = run.table::<R>();
+        let found = fenced::find(run, &table).await?;
+        ledger.found.table = found.as_ref().map(|found| found.version.clone());
         // Nothing counts as done then, not even the parts of an attempt that was interrupted.
         if run.config().force {
             return Ok(ledger);
@@ -66,21 +67,24 @@ impl<R: ArtifactRow> Ledger<R> {
             .map(|(key, _)| key.as_str())
             .collect();
 
-        let table = run.table::<R>();
-        let parts_folder = run.layout.parts_folder(&run.stage);
-        let keys = objects.iter().map(|(key, _)| key);
-        for key in in_order_of_age(keys, &table, &parts_folder) {
-            if *key != table {
-                ledger.next_part += 1;
-            }
-            match read_table::<R>(run.store.as_ref(), key).await {
+        let damaged = |key: &ArtifactKey, error: ArtifactError| {
+            warn!(%key, %error, "ignoring a damaged artifact; its pages are made again");
+        };
+        // The table, then the parts in the order of their leases, so that newer rows of a page replace older ones.
+        if let Some(found) = found {
+            match decoded_table::<R>(&table, found.bytes).await {
                 Ok(content) => {
-                    if *key == table {
-                        ledger.final_pages = Some(content.provenance.pages.clone());
-                    }
+                    ledger.final_pages = Some(content.provenance.pages.clone());
                     ledger.enter::<S>(content, &images);
                 }
-                Err(error) => warn!(%key, %error, "ignoring a damaged artifact; its pages are made again"),
+                Err(error) => damaged(&table, error),
+            }
+        }
+        let parts_folder = run.layout.parts_folder(&run.stage);
+        for (key, _) in objects.iter().filter(|(key, _)| key.is_under(&parts_folder)) {
+            match read_table::<R>(run.store.as_ref(), key).await {
+                Ok(content) => ledger.enter::<S>(content, &images),
+                Err(error) => damaged(key, error),
             }
         }
         Ok(ledger)
@@ -130,37 +134,8 @@ impl<R: ArtifactRow> Ledger<R> {
         self.final_pages.as_ref() == Some(&provenance.pages)
     }
 
-    /// Number of the first part that no earlier run has written.
-    pub(super) fn next_part(&self) -> u32 {
-        self.next_part
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_table_comes_before_the_parts_whatever_it_is_called() {
-        let key = |text: &str| ArtifactKey::new(text).unwrap();
-        for table in ["v/syllables/lines.parquet", "v/syllables/syllables.parquet"] {
-            let mut keys = [
-                key("v/syllables/parts/part-00001.parquet"),
-                key(table),
-                key("v/syllables/images/1.png"),
-                key("v/syllables/parts/part-00000.parquet"),
-            ];
-            keys.sort();
-            let sources = in_order_of_age(keys.iter(), &key(table), &key("v/syllables/parts"));
-            let names: Vec<&str> = sources.iter().map(|key| key.as_str()).collect();
-            assert_eq!(
-                names,
-                [
-                    table,
-                    "v/syllables/parts/part-00000.parquet",
-                    "v/syllables/parts/part-00001.parquet"
-                ]
-            );
-        }
+    /// Versions of the tables that the run has found.
+    pub(super) fn found(&self) -> FoundTables {
+        self.found.clone()
     }
 }

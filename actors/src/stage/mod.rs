@@ -22,6 +22,7 @@ mod clean;
 mod combine;
 mod doctags;
 mod embed;
+mod fenced;
 mod fetch_ahead;
 mod index;
 mod info;

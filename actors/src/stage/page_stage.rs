@@ -16,7 +16,7 @@ use parkhang_core::domain::{Assignment, ErrorCategory, JobConfig, StageError, St
 use parkhang_store::artifact::{
     ArtifactError, ArtifactRow, Digest, ImageName, ModelRef, ServiceRef, VolumeLayout,
 };
-use parkhang_store::pages::{PageSource, source_of};
+use parkhang_store::pages::{PageSource, PageSourceError, source_of};
 use parkhang_store::storage::{ArtifactKey, ArtifactStore, StorageError};
 
 /// One page that a stage is to work on.
@@ -43,7 +43,7 @@ pub(crate) struct VolumeRun {
     pub layout: VolumeLayout,
     pub store: Arc<dyn ArtifactStore>,
     pub stage: StageName,
-    /// First failure of the artifact store for a reason that does not lie in a page.
+    /// First failure of the artifact store, or of the source of the scans, for a reason that does not lie in a page.
     pub store_failure: OnceLock<StageError>,
     /// First failure of a service for a reason that does not lie in a page.
     pub service_failure: OnceLock<StageError>,
@@ -56,6 +56,20 @@ pub(crate) struct VolumeRun {
 }
 
 impl VolumeRun {
+    pub(crate) fn new(context: StageContext, store: Arc<dyn ArtifactStore>, stage: StageName) -> Self {
+        Self {
+            halt: context.drain.child_token(),
+            layout: VolumeLayout::of(&context.assignment),
+            context,
+            store,
+            stage,
+            store_failure: OnceLock::new(),
+            service_failure: OnceLock::new(),
+            node_failure: OnceLock::new(),
+            out_of_budget: OnceLock::new(),
+        }
+    }
+
     pub(crate) fn assignment(&self) -> &Assignment {
         &self.context.assignment
     }
@@ -75,7 +89,7 @@ impl VolumeRun {
     /// When the scans are in no bucket.
     pub(crate) fn scans(&self, source: &Arc<dyn PageSource>) -> Result<Arc<dyn PageSource>, StageError> {
         let place = self.assignment().document.as_ref();
-        source_of(source, self.volume(), place).map_err(|error| self.error(error.category(), error))
+        source_of(source, self.volume(), place).map_err(|error| self.source_error(&error))
     }
 
     /// Key of the table that the stage writes.
@@ -92,6 +106,16 @@ impl VolumeRun {
         // Input errors lie in the page: an object that it names is not there, for one.
         if error.category() != ErrorCategory::Input {
             // The first failure is kept: later ones are often its consequences.
+            let _ = self.store_failure.set(failure.clone());
+        }
+        failure
+    }
+
+    /// Error of the source of the scans for the page at hand, or for the run.
+    pub(crate) fn source_error(&self, error: &PageSourceError) -> StageError {
+        let failure = self.error(error.category(), error);
+        // An outage of the source lies in no page.
+        if error.category() == ErrorCategory::Network {
             let _ = self.store_failure.set(failure.clone());
         }
         failure

@@ -2,7 +2,7 @@
 //! runs that still stand, in parts or in the final table, are taken over page by page; the final table is written last.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::{Map, Value, json};
@@ -16,7 +16,7 @@ use super::ledger::Ledger;
 use super::manifests::ManifestFolder;
 use super::page_events::PageEvents;
 use super::page_stage::{PageStage, PlannedPage, VolumeRun};
-use super::publish::{drop_parts, drop_superseded_parts, note_fingerprint, publish};
+use super::publish::{Published, drop_parts, drop_superseded_parts, note_fingerprint, publish};
 use super::table::StageDefinition;
 use super::{Account, StageContext, StageLogic};
 use crate::runner::{
@@ -30,7 +30,7 @@ use parkhang_core::domain::{
 use parkhang_core::failpoint::Failpoint;
 use parkhang_core::policy::budget;
 use parkhang_core::policy::forecast::MadeWith;
-use parkhang_store::artifact::{Digest, Fingerprint, Provenance, VolumeLayout, cfg_hash};
+use parkhang_store::artifact::{Digest, Fingerprint, Provenance, cfg_hash};
 use parkhang_store::storage::ArtifactStore;
 
 /// A page stage as the pipeline sees it.
@@ -92,7 +92,7 @@ impl<S: PageStage> StageLogic for PagedStage<S> {
 }
 
 /// Context of what is done about a volume outside a run.
-fn beside(assignment: Assignment) -> StageContext {
+pub(super) fn beside(assignment: Assignment) -> StageContext {
     StageContext {
         account: Account::closed(assignment.fence.clone()),
         assignment,
@@ -122,15 +122,10 @@ impl<S: PageStage> PagedStage<S> {
 
         let ledger = Ledger::load::<S>(&run).await?;
         let is_published = ledger.final_is(&provenance);
+        let found = ledger.found();
         // Asked now, as the kernel takes the pages.
         let version = self.stage.volume_version(&pages);
-        let mut checkpoints = Checkpoints::new(
-            &*self.stage,
-            run.clone(),
-            provenance.clone(),
-            &pages,
-            ledger.next_part(),
-        );
+        let mut checkpoints = Checkpoints::new(&*self.stage, run.clone(), provenance.clone(), &pages);
         let outcome = self
             .run_pages(&run, plan, pages, ledger, &mut checkpoints)
             .await?;
@@ -147,7 +142,12 @@ impl<S: PageStage> PagedStage<S> {
         // nothing has changed.
         let finished = checkpoints.finish();
         if outcome.succeeded > 0 || outcome.failed > 0 || !is_published {
-            publish(&run, finished, &provenance).await?;
+            let published = publish(&run, finished, &provenance, &found).await?;
+            if published == Published::Overtaken {
+                // Either the lease is over, or another run wrote after its own was. The next run sees what is there.
+                drop_superseded_parts::<S::Row>(&run).await?;
+                return Ok(StageVerdict::Interrupted);
+            }
         }
         // Also where nothing was published: the run that wrote the table may have died before these two steps. The parts go last,
         // since until the table is there they are all that remains of the work.
@@ -163,17 +163,7 @@ impl<S: PageStage> PagedStage<S> {
     }
 
     fn begin(&self, context: StageContext) -> Arc<VolumeRun> {
-        Arc::new(VolumeRun {
-            halt: context.drain.child_token(),
-            layout: VolumeLayout::of(&context.assignment),
-            context,
-            store: self.store.clone(),
-            stage: self.stage.name(),
-            store_failure: OnceLock::new(),
-            service_failure: OnceLock::new(),
-            node_failure: OnceLock::new(),
-            out_of_budget: OnceLock::new(),
-        })
+        Arc::new(VolumeRun::new(context, self.store.clone(), self.stage.name()))
     }
 
     /// Asks the stage for its pages, and gives each its fingerprint.

@@ -5,14 +5,25 @@ use futures::{StreamExt, TryStreamExt, stream};
 use serde_json::json;
 
 use super::checkpoint::Finished;
+use super::fenced;
+use super::ledger::FoundTables;
 use super::page_stage::VolumeRun;
 use parkhang_core::domain::StageError;
 use parkhang_core::failpoint::Failpoint;
-use parkhang_store::artifact::{ArtifactRow, Provenance, read_table, write_table};
+use parkhang_store::artifact::{ArtifactRow, Provenance, read_table};
 use parkhang_store::storage::{ArtifactKey, ObjectMeta};
 
 /// Parts that are deleted at once.
 const DELETIONS: usize = 16;
+
+/// What became of the tables of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Published {
+    /// They are there.
+    Yes,
+    /// Another run has written some of them since this one began. Those stay.
+    Overtaken,
+}
 
 /// Writes the final artifacts: images and errors first, the table last, as readers take a table that is there for a finished
 /// stage.
@@ -24,27 +35,27 @@ pub(super) async fn publish<R: ArtifactRow + Sync>(
     run: &VolumeRun,
     finished: Finished<R>,
     provenance: &Provenance,
-) -> Result<(), StageError> {
+    found: &FoundTables,
+) -> Result<Published, StageError> {
     let mut provenance = provenance.clone();
     // A page that failed is not named, or the next run of the stage would take it for done.
     provenance.pages.retain(|page, _| finished.pages.contains(page));
-    let artifact_error = |error| run.artifact_error(&error);
-    let store = run.store.as_ref();
-    store
+    run.store
         .sync(&run.layout.stage_folder(&run.stage))
         .await
         .map_err(|error| run.storage_error(&error))?;
     Failpoint::ImagesFlushed.hit_in(run.volume(), &run.stage);
     let errors = run.layout.errors(&run.stage);
-    write_table(store, &errors, finished.errors, &provenance)
-        .await
-        .map_err(artifact_error)?;
+    if !fenced::put(run, &errors, finished.errors, &provenance, &found.errors).await? {
+        return Ok(Published::Overtaken);
+    }
     Failpoint::ErrorsWritten.hit_in(run.volume(), &run.stage);
-    write_table(store, &run.table::<R>(), finished.rows, &provenance)
-        .await
-        .map_err(artifact_error)?;
+    let table = run.table::<R>();
+    if !fenced::put(run, &table, finished.rows, &provenance, &found.table).await? {
+        return Ok(Published::Overtaken);
+    }
     Failpoint::TableWritten.hit_in(run.volume(), &run.stage);
-    Ok(())
+    Ok(Published::Yes)
 }
 
 /// Writes a file beside the final table that says what the table was made from, where the job wants that. To be called once the
@@ -104,15 +115,16 @@ pub(super) async fn drop_superseded_parts<R: ArtifactRow>(run: &VolumeRun) -> Re
     Ok(())
 }
 
-/// Deletes the checkpoints. To be called once the final table is there, also if an earlier run wrote it and died before this
-/// step.
+/// Deletes the checkpoints, but for those of later leases. To be called once the final table is there, also if an earlier run wrote it and
+/// died before this step.
 ///
 /// # Errors
 ///
 /// When some are still there.
 pub(super) async fn drop_parts(run: &VolumeRun) -> Result<(), StageError> {
-    let store = run.store.as_ref();
-    let parts = parts(run).await?;
+    let (store, fence) = (run.store.as_ref(), &run.assignment().fence);
+    let mut parts = parts(run).await?;
+    parts.retain(|(part, _)| run.layout.is_up_to(fence, part));
     stream::iter(parts)
         .map(Ok)
         .try_for_each_concurrent(DELETIONS, |(part, _)| async move {
@@ -130,3 +142,6 @@ async fn parts(run: &VolumeRun) -> Result<Vec<(ArtifactKey, ObjectMeta)>, StageE
     let listed = run.store.list(&folder).await;
     listed.map_err(|error| run.storage_error(&error))
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,7 +8,7 @@ use parkhang_pdf::{PixelMap, Rect};
 
 use super::page_stage::{PlannedPage, VolumeRun};
 use crate::runner::CpuPool;
-use parkhang_core::domain::{StageError, VolumeId};
+use parkhang_core::domain::{ErrorCategory, StageError, VolumeId};
 use parkhang_store::artifact::{Digest, image_names};
 use parkhang_store::pages::{PageRef, PageSource, PageSourceError, Scan, common_version, read_ahead};
 
@@ -21,7 +21,7 @@ pub(super) async fn plan_scans(
     cpu: &CpuPool,
     run: &VolumeRun,
 ) -> Result<Vec<PlannedPage<PageRef>>, StageError> {
-    let source_error = |error: PageSourceError| run.error(error.category(), error);
+    let source_error = |error: PageSourceError| run.source_error(&error);
     let source = run.scans(source)?;
     let mut pages = source.pages(run.volume()).await.map_err(source_error)?;
     if run.config().limit > 0 {
@@ -43,6 +43,9 @@ pub(super) async fn plan_scans(
             Some(digest) => digest,
             None => match read.next().await {
                 Some((_, Ok(scan))) => super::compute(cpu, run, move |_| Ok(scan.digest())).await?,
+                Some((_, Err(error))) if error.category() == ErrorCategory::Network => {
+                    return Err(source_error(error));
+                }
                 // The page is planned all the same: it fails as an item, with its retries, and does not fail the volume.
                 Some((_, Err(error))) => Digest::of(error.to_string().as_bytes()),
                 // There is one read for each page without a version, so they do not run out before the
@@ -78,7 +81,7 @@ pub(super) async fn read_scan(
     page: &PlannedPage<PageRef>,
 ) -> Result<Scan, StageError> {
     let read = run.scans(source)?.read(run.volume(), &page.input).await;
-    read.map_err(|error| run.error(error.category(), error))
+    read.map_err(|error| run.source_error(&error))
 }
 
 /// The version of the volume, where all its pages have the same one.
@@ -102,4 +105,69 @@ pub(super) fn in_pixels([x0, y0, x1, y1]: [f32; 4], map: Option<PixelMap>) -> [f
     };
     let Rect { x0, y0, x1, y1 } = map.rect_to_pixels(Rect { x0, y0, x1, y1 });
     [x0, y0, x1, y1]
+}
+
+#[cfg(test)]
+mod tests {
+    use async_trait::async_trait;
+
+    use super::*;
+    use crate::stage::paged::beside;
+    use parkhang_core::domain::Assignment;
+    use parkhang_core::domain::testing::{at, job, leased_task};
+    use parkhang_store::storage::MemoryArtifacts;
+
+    /// A source that lists a page and fails to read it.
+    #[derive(Debug)]
+    struct Fails(ErrorCategory);
+
+    #[async_trait]
+    impl PageSource for Fails {
+        async fn pages(&self, _: &VolumeId) -> Result<Vec<PageRef>, PageSourceError> {
+            Ok(vec![PageRef {
+                name: "1.jpg".to_owned(),
+                size: 1,
+                version: None,
+            }])
+        }
+
+        async fn read(&self, volume: &VolumeId, page: &PageRef) -> Result<Scan, PageSourceError> {
+            Err(PageSourceError::Unreadable {
+                volume: volume.clone(),
+                page: page.name.clone(),
+                message: "no".to_owned(),
+                category: self.0,
+            })
+        }
+    }
+
+    fn run() -> VolumeRun {
+        let task = leased_task(1, "read", "w", at(60));
+        let fence = task.fence().unwrap();
+        let assignment = Assignment::of(task, &job()).unwrap();
+        VolumeRun::new(beside(assignment), Arc::new(MemoryArtifacts::new()), fence.stage)
+    }
+
+    #[tokio::test]
+    async fn an_outage_of_the_source_lies_in_no_page_and_a_broken_scan_does() {
+        let cpu = CpuPool::new(1, "cpu").unwrap();
+        let broken: Arc<dyn PageSource> = Arc::new(Fails(ErrorCategory::Input));
+        let run_of_broken = run();
+        let planned = plan_scans(&broken, &cpu, &run_of_broken).await.unwrap();
+        assert_eq!(planned.len(), 1, "it fails as an item");
+        let error = read_scan(&broken, &run_of_broken, &planned[0]).await.unwrap_err();
+        assert_eq!(error.category, ErrorCategory::Input);
+        assert_eq!(run_of_broken.store_failure.get(), None);
+
+        let away: Arc<dyn PageSource> = Arc::new(Fails(ErrorCategory::Network));
+        let run_of_away = run();
+        let error = plan_scans(&away, &cpu, &run_of_away).await.unwrap_err();
+        assert!(error.is_outage(), "{error}");
+        let error = read_scan(&away, &run_of_away, &planned[0]).await.unwrap_err();
+        let failure = run_of_away.store_failure.get().unwrap();
+        assert!(
+            failure.is_outage() && error.category == ErrorCategory::Network,
+            "{failure}"
+        );
+    }
 }

@@ -9,6 +9,7 @@ use crate::stage::ExpenseRecorder;
 use parkhang_core::domain::{
     Expense, Fence, LeaseRenewal, LeaseReport, RenewalReply, ReportReply, SpendReply, WorkerId,
 };
+use parkhang_core::policy::poison::ADVANCE;
 
 /// Source of a node's work and receiver of its reports: the orchestrator of this process or of another node, or the dispatcher
 /// of a node that takes its work itself.
@@ -31,6 +32,16 @@ pub trait ControlPlane: ExpenseRecorder + fmt::Debug {
     async fn heartbeat(&self, worker: &WorkerId, renewals: Vec<LeaseRenewal>) -> RenewalReply;
 }
 
+/// Numbers of pages whose results stand, by lease, of those that have some.
+pub(crate) fn progress_of(renewals: &[LeaseRenewal]) -> Vec<(Fence, i32)> {
+    let of_lease = |renewal: &LeaseRenewal| {
+        let progress = renewal.progress?;
+        let pages = i32::try_from(progress.succeeded + progress.skipped).unwrap_or(i32::MAX);
+        (pages >= ADVANCE).then(|| (renewal.fence.clone(), pages))
+    };
+    renewals.iter().filter_map(of_lease).collect()
+}
+
 #[async_trait]
 impl ControlPlane for OrchestratorHandle {
     fn register(&self, pool: PoolHandle) {
@@ -50,6 +61,7 @@ impl ControlPlane for OrchestratorHandle {
     }
 
     async fn heartbeat(&self, _: &WorkerId, renewals: Vec<LeaseRenewal>) -> RenewalReply {
+        self.note_progress(progress_of(&renewals));
         let fences: Vec<Fence> = renewals.into_iter().map(|renewal| renewal.fence).collect();
         let statuses = Self::heartbeat(self, fences.clone()).await;
         RenewalReply::new(fences, statuses)

@@ -24,6 +24,7 @@ mod stage_worker;
 
 pub use control::{IdempotentExecutor, NodeControl};
 pub use control_plane::ControlPlane;
+pub(crate) use control_plane::progress_of;
 pub use health::HealthPolicy;
 pub use node::{NodeConfig, NodeSupervisor, OutOfOrder, StagesOutOfOrder};
 pub use pool::PoolHandle;

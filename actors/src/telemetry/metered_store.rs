@@ -53,26 +53,23 @@ fn nothing<T>(_: &T) -> usize {
 
 #[async_trait]
 impl ArtifactStore for MeteredStore {
-    async fn get(&self, key: &ArtifactKey) -> Result<Bytes, StorageError> {
-        metered("get", 0, Bytes::len, self.0.get(key)).await
-    }
-
     async fn get_within(&self, key: &ArtifactKey, limit: u64) -> Result<Bytes, StorageError> {
         metered("get", 0, Bytes::len, self.0.get_within(key, limit)).await
     }
 
-    async fn get_versioned(&self, key: &ArtifactKey) -> Result<VersionedObject, StorageError> {
+    async fn get_versioned(&self, key: &ArtifactKey, limit: u64) -> Result<VersionedObject, StorageError> {
         let read = |object: &VersionedObject| object.bytes.len();
-        metered("get", 0, read, self.0.get_versioned(key)).await
+        metered("get", 0, read, self.0.get_versioned(key, limit)).await
     }
 
     async fn get_if_changed(
         &self,
         key: &ArtifactKey,
         version: &str,
+        limit: u64,
     ) -> Result<Option<VersionedObject>, StorageError> {
         let read = |object: &Option<VersionedObject>| object.as_ref().map_or(0, |object| object.bytes.len());
-        metered("get", 0, read, self.0.get_if_changed(key, version)).await
+        metered("get", 0, read, self.0.get_if_changed(key, version, limit)).await
     }
 
     async fn get_range(&self, key: &ArtifactKey, range: Range<u64>) -> Result<Bytes, StorageError> {
@@ -97,6 +94,15 @@ impl ArtifactStore for MeteredStore {
 
     async fn put_if_absent(&self, key: &ArtifactKey, bytes: Bytes) -> Result<PutOutcome, StorageError> {
         metered("put", bytes.len(), nothing, self.0.put_if_absent(key, bytes)).await
+    }
+
+    async fn replace(
+        &self,
+        key: &ArtifactKey,
+        bytes: Bytes,
+        seen: Option<&str>,
+    ) -> Result<PutOutcome, StorageError> {
+        metered("put", bytes.len(), nothing, self.0.replace(key, bytes, seen)).await
     }
 
     async fn delete(&self, key: &ArtifactKey) -> Result<(), StorageError> {

@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::JobTaskCount;
 use parkhang_core::domain::{
-    Adjustment, Fence, Generation, Job, JobStatus, Position, StageRun, StageRunStatus, Task, TaskId,
-    TaskStatus, VolumeResults,
+    Adjustment, ErrorCategory, Fence, Generation, Job, JobStatus, Position, StageError, StageRun,
+    StageRunStatus, Task, TaskId, TaskStatus, VolumeResults,
 };
 use parkhang_core::policy::job_action::{self, Forbidden, JobAction};
 use parkhang_core::policy::rerun::Rerun;
@@ -87,6 +87,8 @@ pub enum Outcome {
     Fenced(Option<Task>),
     /// The transition table has no row for the event in the state found; the text says why.
     Illegal(String),
+    /// The database does not take what the change would write; the text says why. Nothing of it is written.
+    Refused(String),
 }
 
 impl Outcome {
@@ -94,9 +96,28 @@ impl Outcome {
     pub fn applied(self) -> Option<Task> {
         match self {
             Self::Applied(task) => Some(task),
-            Self::Fenced(_) | Self::Illegal(_) => None,
+            Self::Fenced(_) | Self::Illegal(_) | Self::Refused(_) => None,
         }
     }
+}
+
+/// Change in the place of one that would end a lease and that the database refuses: the stage has failed, for that reason. A worker would
+/// report the same again and again. `None` for a change that begins a lease.
+pub(super) fn instead_of(change: &Change, reason: &str) -> Option<Change> {
+    let Expected::Lease(fence) = &change.expected else {
+        return None;
+    };
+    let message = format!("the database refuses what the stage reports: {reason}");
+    let error = StageError {
+        // Another node may report something else.
+        retryable: true,
+        ..StageError::new(fence.stage.as_str(), ErrorCategory::Unknown, message)
+    };
+    let not_before = None;
+    Some(Change::new(
+        change.expected.clone(),
+        Event::Failed { error, not_before },
+    ))
 }
 
 /// Outcome of `change` on the row `task` of `job`, and the history row that an applied change begins or ends.

@@ -11,8 +11,11 @@ use parkhang_core::policy::claim::{choose, run_out};
 use parkhang_core::policy::transition::Event;
 
 impl ClaimRequest {
-    /// Change that ends a lease that has run out; `None` for one that has not.
+    /// Change that ends a lease that has run out; `None` for one that has not, and where none is to be ended.
     pub(super) fn end_of(&self, task: &Task, now: DateTime<Utc>) -> Option<Change> {
+        if !self.ends_leases {
+            return None;
+        }
         let event = run_out(task, now, self.max_interruptions)?;
         Some(Change::new(Expected::of(task), event))
     }

@@ -18,9 +18,12 @@ pub enum StateError {
     Forbidden(#[from] Forbidden),
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The database cannot be reached or refused a statement; the same request may succeed later.
+    /// The database cannot be reached or cannot carry a statement out now; the same request may succeed later.
     #[error("state store: {0}")]
     Unavailable(String),
+    /// The database refuses what was to be written, and would each time: it fits no column, or breaks a rule of the schema.
+    #[error("the database refuses it: {0}")]
+    Refused(String),
     /// A pooler is in front of the database that does not keep sessions.
     #[error("a pooler is in front of the database, and {0}: docs/state.md says what may be pooled")]
     Pooled(&'static str),

@@ -40,15 +40,30 @@ use parkhang_core::policy::transition::{is_finished, is_terminal};
 
 /// [`StateStore`] in memory, which lives as long as the value: for tests and the simulation. One lock makes every method a
 /// transaction.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct MemoryStore {
     tables: Mutex<Tables>,
+    clock: fn() -> DateTime<Utc>,
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::on_clock(Utc::now)
+    }
 }
 
 impl MemoryStore {
     /// Empty store.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Empty store that has this clock.
+    pub fn on_clock(clock: fn() -> DateTime<Utc>) -> Self {
+        Self {
+            tables: Mutex::default(),
+            clock,
+        }
     }
 
     /// Locks the tables.
@@ -61,6 +76,10 @@ impl MemoryStore {
 
 #[async_trait]
 impl StateStore for MemoryStore {
+    async fn now(&self) -> Result<DateTime<Utc>, StateError> {
+        Ok((self.clock)())
+    }
+
     async fn create_job(&self, new: &NewJob, now: DateTime<Utc>) -> Result<Job, StateError> {
         let mut tables = self.tables();
         let key = match &new.key {
@@ -344,6 +363,11 @@ impl StateStore for MemoryStore {
             statuses.push(LeaseStatus::Held);
         }
         Ok(statuses)
+    }
+
+    async fn note_progress(&self, finished: &[(Fence, i32)]) -> Result<(), StateError> {
+        self.tables().note_progress(finished);
+        Ok(())
     }
 
     async fn spend(&self, expense: &Expense) -> Result<bool, StateError> {

@@ -29,6 +29,8 @@ pub struct ClaimRequest {
     pub until: DateTime<Utc>,
     /// Number of leases lost in a row after which a volume is set aside.
     pub max_interruptions: i32,
+    /// True if leases that have run out are ended.
+    pub ends_leases: bool,
 }
 
 /// Store of jobs, tasks, leases and their history. Every method may be repeated without harm.
@@ -140,7 +142,8 @@ pub trait StateStore: Send + Sync + fmt::Debug {
     /// Counts the tasks of jobs that are not over by position and status, in no order.
     async fn count_tasks(&self) -> Result<Vec<TaskCount>, StateError>;
 
-    /// Applies the changes in one transaction, each fenced by itself; returns outcomes in the order of the changes.
+    /// Applies the changes in one transaction, each fenced by itself; returns outcomes in the order of the changes. Where the
+    /// database refuses a change, no other one fails with it. If that one would have ended a lease, the stage has failed instead.
     ///
     /// # Errors
     ///
@@ -170,6 +173,10 @@ pub trait StateStore: Send + Sync + fmt::Debug {
         fences: &[Fence],
         until: DateTime<Utc>,
     ) -> Result<Vec<LeaseStatus>, StateError>;
+
+    /// Notes how many pages of their volumes leases have finished, those of earlier leases included. The losses of a volume that has
+    /// [got on](parkhang_core::policy::poison::got_on) since this last was so, or since the stage began, are no row any more.
+    async fn note_progress(&self, finished: &[(Fence, i32)]) -> Result<(), StateError>;
 
     /// Writes what was spent under a lease so far, whether the lease is in force or over: the larger of what was written before and of
     /// this stands. Returns whether the job may spend more. An expense of nothing asks for somebody who would spend something: a running job

@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 
 use chrono::Utc;
 use parkhang_core::domain::testing::{new_job, stage, worker};
-use parkhang_core::domain::{Epoch, Job, Task};
+use parkhang_core::domain::{CommandOutcome, Epoch, Fence, Job, NodeCommand, Task};
 use parkhang_core::policy::transition::Event;
 use parkhang_state::{
-    Change, EmbeddedPostgres, Expected, LeadershipTimings, Outcome, PostgresStore, StateError, StateStore,
+    Change, EmbeddedPostgres, Expected, Inbox, LeadershipTimings, Outbox, Outcome, PostgresStore,
+    ServiceStore, StateError, StateStore,
 };
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions, PgConnection};
@@ -138,7 +139,42 @@ async fn a_deposed_leader_changes_nothing() {
         matches!(refused, Err(StateError::Deposed(Epoch(1)))),
         "{refused:?}"
     );
+    let fence = Fence {
+        task: task.id,
+        stage: stage("ocr"),
+        attempt: task.attempt(),
+        generation: task.generation,
+    };
+    let order = first
+        .issue_command("node", &NodeCommand::Drain, "tashi", TIMINGS.silence)
+        .await
+        .unwrap();
+    let (now, fences) = (Utc::now(), [fence.clone()]);
+    let settled = old_store
+        .complete_command(order, &CommandOutcome::done("drained"))
+        .await;
+    for refused in [
+        old_store.renew_leases(&fences, now).await.map(drop),
+        old_store.finish_jobs(now).await.map(drop),
+        old_store.volumes_marked(&[(task.id, task.generation)]).await,
+        old_store.outgoing(&[stage("ocr")], 1, now).await.map(drop),
+        old_store.published(&[(fence.clone(), 0)], now).await,
+        old_store.republish(&fence.stage, now).await.map(drop),
+        old_store.forget_done(&fence.stage, now).await.map(drop),
+        old_store.take_in(task.job_id, &[], now).await.map(drop),
+        old_store.settle(task.job_id, &[], now).await.map(drop),
+        old_store.note_polls(&fences, now).await,
+        old_store.note_message(&fence, now).await,
+        old_store.drop_messages(&[1]).await,
+        settled.map(drop),
+    ] {
+        assert!(
+            matches!(refused, Err(StateError::Deposed(Epoch(1)))),
+            "{refused:?}"
+        );
+    }
     assert_eq!(first.task(task.id).await.unwrap().unwrap(), task);
+    assert_eq!(first.command(order).await.unwrap().unwrap().outcome, None);
 
     let outcomes = second
         .led_by(&new)

@@ -59,11 +59,10 @@ fn idle() -> StageService {
     }
 }
 
-/// Leader over a store in memory that makes no pass unless it is woken; its clock is `now`.
-async fn leader(store: &Arc<MemoryStore>, now: fn() -> DateTime<Utc>) -> Sandbox {
+/// Leader over a store in memory that makes no pass unless it is woken.
+async fn leader(store: &Arc<MemoryStore>) -> Sandbox {
     Sandbox::over(store.clone())
         .configured(|config| {
-            config.now = now;
             config.lease = 8 * HOUR;
             config.full_pass = HOUR;
         })
@@ -76,12 +75,11 @@ async fn leader(store: &Arc<MemoryStore>, now: fn() -> DateTime<Utc>) -> Sandbox
 async fn a_service_without_news_wakes_no_pass() {
     /// Looks at the clock, of which each pass has one.
     static LOOKS: AtomicUsize = AtomicUsize::new(0);
-    let store = Arc::new(MemoryStore::new());
-    let sandbox = leader(&store, || {
+    let store = Arc::new(MemoryStore::on_clock(|| {
         LOOKS.fetch_add(1, Ordering::Relaxed);
         Utc::now()
-    })
-    .await;
+    }));
+    let sandbox = leader(&store).await;
     let others = Others::with(IN_FLIGHT);
     let external = at_rest(
         &sandbox.orchestrator,
@@ -119,7 +117,7 @@ async fn counts_of_a_service_outlive_a_leader_who_cannot_read_them_at_first() {
     };
     store.record_service(&record).await.unwrap();
     let services = Arc::new(DistantServices::failing(store.clone(), 3));
-    let sandbox = leader(&store, Utc::now).await;
+    let sandbox = leader(&store).await;
     let external = at_rest(
         &sandbox.orchestrator,
         store.clone(),

@@ -98,7 +98,7 @@ impl From<StateError> for Refusal {
             StateError::Unavailable(_) | StateError::Pooled(_) | StateError::Deposed(_) => {
                 Self::Unavailable(error.to_string())
             }
-            StateError::Corrupt(_) => Self::Internal(error.into()),
+            StateError::Corrupt(_) | StateError::Refused(_) => Self::Internal(error.into()),
         }
     }
 }

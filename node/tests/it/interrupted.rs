@@ -9,9 +9,9 @@ const OPTIONS: [&str; 4] = ["--config", "checkpoint_pages=2", "--workers", "2"];
 
 /// Waits for the first part of a stage.
 fn wait_for_part(fixture: &Fixture, run: &mut Running, stage: &str) {
-    let part = format!("jobs/ocr/volumes/{VOLUME}/{stage}/parts/part-00000.parquet");
-    let part = fixture.out().join(part);
-    run.wait_for_file(&format!("{stage} had saved a part"), &part);
+    let parts = format!("jobs/ocr/volumes/{VOLUME}/{stage}/parts");
+    let parts = fixture.out().join(parts);
+    run.wait_for_file_in(&format!("{stage} had saved a part"), &parts);
 }
 
 /// Kills a run once a stage has saved a part, and returns how many pages of it the manifest tells of.

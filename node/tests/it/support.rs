@@ -192,12 +192,12 @@ impl Running {
         Self { process, lines }
     }
 
-    /// Returns once a file is there. A part of a table is there for a moment only.
+    /// Returns once something is in a folder. A part of a table is there for a moment only.
     #[track_caller]
-    pub(crate) fn wait_for_file(&mut self, what: &str, file: &Path) {
+    pub(crate) fn wait_for_file_in(&mut self, what: &str, folder: &Path) {
         let mut said = Vec::new();
         let look = || {
-            let is_there = file.is_file();
+            let is_there = std::fs::read_dir(folder).is_ok_and(|mut files| files.next().is_some());
             let ended = loop {
                 match self.lines.try_recv() {
                     Ok(line) => said.push(line),

@@ -107,7 +107,8 @@ impl Objects {
             etag: etag.clone(),
             metadata: pending.metadata.clone(),
         };
-        self.store(&input.key, object, input.if_none_match.as_ref())?;
+        let (absent, held) = (input.if_none_match.as_ref(), input.if_match.as_ref());
+        self.store(&input.key, object, absent, held)?;
         uploads.pending.remove(&input.upload_id);
         self.upload_ended.notify_one();
         Ok(S3Response::new(CompleteMultipartUploadOutput {

@@ -7,8 +7,8 @@ use futures::TryStreamExt;
 use md5::{Digest, Md5};
 use s3s::dto::{
     CommonPrefix, DeleteObjectInput, DeleteObjectOutput, ETag, GetObjectInput, GetObjectOutput,
-    HeadObjectInput, HeadObjectOutput, IfNoneMatch, ListObjectsV2Input, ListObjectsV2Output, Metadata,
-    Object, PutObjectInput, PutObjectOutput, StreamingBlob,
+    HeadObjectInput, HeadObjectOutput, IfMatch, IfNoneMatch, ListObjectsV2Input, ListObjectsV2Output,
+    Metadata, Object, PutObjectInput, PutObjectOutput, StreamingBlob,
 };
 use s3s::{S3, S3Request, S3Response, S3Result, s3_error};
 use tokio::sync::Notify;
@@ -79,11 +79,23 @@ impl Objects {
         self.stored().insert(name.to_owned(), stored);
     }
 
-    pub(crate) fn store(&self, name: &str, object: Stored, condition: Option<&IfNoneMatch>) -> S3Result<()> {
+    pub(crate) fn store(
+        &self,
+        name: &str,
+        object: Stored,
+        absent: Option<&IfNoneMatch>,
+        held: Option<&IfMatch>,
+    ) -> S3Result<()> {
         let mut stored = self.stored();
-        let must_be_absent = self.conditions && condition.is_some_and(IfNoneMatch::is_any);
+        let must_be_absent = self.conditions && absent.is_some_and(IfNoneMatch::is_any);
         if must_be_absent && stored.contains_key(name) {
             return Err(s3_error!(PreconditionFailed));
+        }
+        if let Some(held) = held.and_then(IfMatch::as_etag).filter(|_| self.conditions) {
+            let there = stored.get(name).ok_or_else(|| s3_error!(NoSuchKey))?;
+            if there.etag != held.value() {
+                return Err(s3_error!(PreconditionFailed));
+            }
         }
         stored.insert(name.to_owned(), object);
         Ok(())
@@ -132,7 +144,8 @@ impl S3 for Objects {
             etag: etag.clone(),
             metadata: input.metadata,
         };
-        self.store(&input.key, object, input.if_none_match.as_ref())?;
+        let (absent, held) = (input.if_none_match.as_ref(), input.if_match.as_ref());
+        self.store(&input.key, object, absent, held)?;
         Ok(S3Response::new(PutObjectOutput {
             e_tag: Some(ETag::Strong(etag)),
             ..Default::default()

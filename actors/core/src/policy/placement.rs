@@ -10,7 +10,7 @@ use chrono::{DateTime, Utc};
 use self::isolation::Suspects;
 use self::queues::Queues;
 pub use self::queues::Shares;
-pub use self::slots::FreeSlots;
+pub use self::slots::{FreeSlots, Refusals};
 use crate::domain::{Fence, Job, JobId, StageName, Task, TaskId, WorkerId};
 use crate::policy::poison::is_suspect;
 use crate::policy::transition::runnable_stage;
@@ -56,7 +56,8 @@ pub fn next_fence(task: &Task, job: &Job, now: DateTime<Utc>) -> Option<Fence> {
 /// A stage's free slots go to the jobs of the highest priority; among equals, to the job that holds the fewest leases at
 /// that stage, as long as its limits allow; within a job, to its oldest task. Stages near the end of their pipeline are
 /// served first, so that a job at its limit finishes volumes instead of piling them up half-done. Each task goes to the
-/// roomiest pool of its stage that has the models which its job names; a job for which there is none leaves its turn to others.
+/// roomiest pool of its stage that has the models which its job names and has not refused the job; a job for which there is none leaves
+/// its turn to others.
 ///
 /// Before all of these, suspects get empty nodes, and a node that runs one gets nothing else. Where no node is empty, one is
 /// given nothing more until it is: the one that will be soonest, by the number of its leases.

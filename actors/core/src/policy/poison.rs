@@ -7,6 +7,15 @@ use crate::policy::transition::Event;
 /// Number of losses in a row after which a volume shares its node with no other.
 pub const SUSPECT_AFTER: i32 = 2;
 
+/// Number of pages by which a volume gets on that does not kill its nodes, from one loss to the next.
+pub const ADVANCE: i32 = 10;
+
+/// True if a stage that has finished `now` pages, those of earlier leases included, has got on since it had finished `before`: its losses
+/// are no row. One that kills its node at one page never gets past it, and runs out of other pages.
+pub const fn got_on(before: i32, now: i32) -> bool {
+    now >= before.saturating_add(ADVANCE)
+}
+
 /// Extent of the failure by which a lease was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loss {

@@ -12,6 +12,7 @@ pub(super) async fn suite(make: impl AsyncFn() -> Arc<dyn Site>) {
     an_outage_of_the_storage_is_waited_out(make().await).await;
     what_is_given_back_is_free_and_uncharged(make().await).await;
     a_dead_process_is_succeeded(make().await).await;
+    an_outage_costs_nobody_a_lease(make().await).await;
     renewal_keeps_a_lease(make().await).await;
     a_poison_volume_is_set_aside(make().await).await;
     a_report_may_be_repeated(make().await).await;
@@ -249,6 +250,33 @@ async fn a_dead_process_is_succeeded(site: Arc<dyn Site>) {
 }
 
 /// Rows: F17, U33.
+/// The store is away for longer than a lease lasts. Whoever is the first to reach it again leaves the others the time to.
+async fn an_outage_costs_nobody_a_lease(site: Arc<dyn Site>) {
+    site.create(job_of(1)).await;
+    let (holder, other) = (site.process("holder"), site.process("other"));
+    let held = holder.claim(&both(1), at(0)).await.unwrap().remove(0);
+    let fence = held.assignment.fence.clone();
+    for process in [&holder, &other] {
+        process.misses(&fence).await;
+    }
+    let back = 2 * LEASE;
+    for second in [0, LEASE / 2 - 2] {
+        assert!(other.claim(&both(1), at(back + second)).await.unwrap().is_empty());
+    }
+    let renewed = holder
+        .renew(std::slice::from_ref(&fence), at(back + LEASE / 2 - 1))
+        .await;
+    assert_eq!(renewed.unwrap(), [LeaseStatus::Held]);
+    assert_eq!(site.tasks().await[0].interruptions, 0);
+
+    // From then on its silence counts.
+    let over = back + LEASE / 2 + LEASE;
+    let mut taken = other.claim(&both(1), at(over)).await.unwrap();
+    taken.extend(other.claim(&both(1), at(over)).await.unwrap());
+    assert_eq!(names(&taken), ["I000 detect"]);
+    assert_eq!(site.tasks().await[0].interruptions, 1);
+}
+
 async fn renewal_keeps_a_lease(site: Arc<dyn Site>) {
     site.create(job_of(1)).await;
     let (holder, other) = (site.process("holder"), site.process("other"));

@@ -20,7 +20,7 @@ use parkhang_core::domain::{
 };
 use parkhang_core::policy::claim::Offer;
 use parkhang_core::policy::job_action::JobAction;
-use parkhang_state::{EmbeddedPostgres, MemoryStore, PostgresStore};
+use parkhang_state::{EmbeddedPostgres, MemoryStore, PostgresStore, StateError};
 use parkhang_store::storage::{LocalStore, MemoryArtifacts};
 
 /// Seconds that a lease lasts, and losses in a row that set a volume aside.
@@ -44,7 +44,7 @@ trait Site: Send + Sync {
 
 impl dyn Site {
     fn process(&self, name: &str) -> Process {
-        let clock = Arc::new(ManualClock(Mutex::new(at(0))));
+        let clock = Arc::new(ManualClock(Mutex::new(Some(at(0)))));
         Process {
             source: self.open(name, clock.clone()),
             clock,
@@ -52,20 +52,21 @@ impl dyn Site {
     }
 }
 
-/// A clock that stands still until it is set.
+/// A clock that stands still until it is set; one without a time is on a server that does not answer.
 #[derive(Debug)]
-pub(super) struct ManualClock(Mutex<DateTime<Utc>>);
+pub(super) struct ManualClock(Mutex<Option<DateTime<Utc>>>);
 
 impl ManualClock {
     fn set(&self, now: DateTime<Utc>) {
-        *self.0.lock().unwrap() = now;
+        *self.0.lock().unwrap() = Some(now);
     }
 }
 
 #[async_trait]
 impl Clock for ManualClock {
     async fn now(&self) -> Result<DateTime<Utc>, SourceError> {
-        Ok(*self.0.lock().unwrap())
+        let away = || SourceError::State(StateError::Unavailable("away".to_owned()));
+        self.0.lock().unwrap().ok_or_else(away)
     }
 }
 
@@ -85,6 +86,13 @@ impl Process {
     async fn renew(&self, fences: &[Fence], now: DateTime<Utc>) -> Result<Vec<LeaseStatus>, SourceError> {
         self.clock.set(now);
         self.source.renew(fences).await
+    }
+
+    /// Asks a store that does not answer.
+    async fn misses(&self, fence: &Fence) {
+        *self.clock.0.lock().unwrap() = None;
+        let answer = self.source.renew(std::slice::from_ref(fence)).await;
+        assert!(answer.is_err(), "{answer:?}");
     }
 
     async fn release(&self, fence: Fence, now: DateTime<Utc>) -> Result<ReportReply, SourceError> {

@@ -6,7 +6,7 @@ use tracing::warn;
 use super::{Dispatcher, DispatcherMsg};
 use crate::source::member::PoolHeartbeat;
 use crate::stage::ExpenseRecorder;
-use crate::supervisor::{ControlPlane, PoolHandle};
+use crate::supervisor::{ControlPlane, PoolHandle, progress_of};
 use parkhang_core::domain::{
     Expense, Fence, LeaseRenewal, LeaseReport, RenewalReply, ReportReply, SpendReply, WorkerId,
 };
@@ -41,6 +41,7 @@ impl ControlPlane for Dispatcher {
 
     async fn heartbeat(&self, worker: &WorkerId, renewals: Vec<LeaseRenewal>) -> RenewalReply {
         let heartbeat = PoolHeartbeat::of(&renewals);
+        let finished = progress_of(&renewals);
         let fences: Vec<Fence> = renewals.into_iter().map(|renewal| renewal.fence).collect();
         let statuses = match self.source.renew(&fences).await {
             Ok(statuses) => statuses,
@@ -50,6 +51,9 @@ impl ControlPlane for Dispatcher {
                 return RenewalReply::default();
             }
         };
+        if !finished.is_empty() {
+            self.source.note_progress(&finished).await;
+        }
         self.send(DispatcherMsg::Heartbeat(worker.clone(), heartbeat));
         let renewal = RenewalReply::new(fences, statuses);
         if !renewal.lost.is_empty() {

@@ -48,12 +48,9 @@ impl ShardError {
         match self {
             Self::Damaged { key, .. } | Self::Storage(StorageError::NotFound { key }) => Some(key),
             Self::Storage(
-                error @ (StorageError::Io {
+                error @ StorageError::Remote {
                     action: "read", key, ..
-                }
-                | StorageError::Remote {
-                    action: "read", key, ..
-                }),
+                },
             ) => matches!(error.category(), ErrorCategory::Input | ErrorCategory::Config).then_some(key),
             Self::Storage(_)
             | Self::Unwritable(_)

@@ -15,6 +15,7 @@ use super::held::HeldShard;
 use super::lease::ShardLease;
 use super::place::ShardId;
 use super::work::{OpenJob, Shards};
+use crate::source::reach::Reach;
 use crate::source::{Claim, Clock, SourceError};
 use parkhang_core::domain::{Assignment, Job, JobStatus, StageName};
 use parkhang_core::policy::claim::{Offer, choose, give, run_out};
@@ -34,6 +35,8 @@ pub(super) struct Search<'a> {
     clock: &'a dyn Clock,
     began: DateTime<Utc>,
     lease: TimeDelta,
+    /// Leases of others that have run out may be ended.
+    may_end: bool,
 }
 
 impl<'a> Search<'a> {
@@ -41,13 +44,16 @@ impl<'a> Search<'a> {
         offers: &[Offer],
         clock: &'a dyn Clock,
         lease: TimeDelta,
+        reach: &Reach,
     ) -> Result<Self, SourceError> {
+        let began = clock.now().await?;
         Ok(Self {
             offers: offers.to_vec(),
             claims: Vec::new(),
             clock,
-            began: clock.now().await?,
+            began,
             lease,
+            may_end: reach.may_end(began, lease),
         })
     }
 
@@ -131,7 +137,7 @@ impl Shards {
             self.lose(shard);
             return Ok(());
         };
-        for task in shard.tasks() {
+        for task in shard.tasks().into_iter().filter(|_| search.may_end) {
             if let Some(event) = run_out(&task, now, self.options.max_interruptions) {
                 shard.commit(&HeldShard::change(&task, event), now).await?;
             }
@@ -324,6 +330,7 @@ impl Shards {
         let mut inviting = BTreeSet::new();
         for (id, lease) in shards.iter().zip(leases) {
             let is_claimable = match lease {
+                Ok(Some(ShardLease::Held { .. })) if !search.may_end => false,
                 Ok(Some(lease)) => lease.is_claimable(&stages, now),
                 // Nobody has ever held the shard, so all its volumes wait for the first stage.
                 Ok(None) => stages.contains(job.pipeline.first()),

@@ -91,9 +91,9 @@ impl Clock for Site {
 
 #[async_trait]
 impl ArtifactStore for Site {
-    async fn get(&self, key: &ArtifactKey) -> Result<Bytes, StorageError> {
+    async fn get_within(&self, key: &ArtifactKey, limit: u64) -> Result<Bytes, StorageError> {
         self.pass(self.request);
-        self.objects.get(key).await
+        self.objects.get_within(key, limit).await
     }
 
     async fn get_range(&self, key: &ArtifactKey, range: Range<u64>) -> Result<Bytes, StorageError> {
@@ -114,6 +114,16 @@ impl ArtifactStore for Site {
     async fn put_if_absent(&self, key: &ArtifactKey, bytes: Bytes) -> Result<PutOutcome, StorageError> {
         self.pass(self.request);
         self.objects.put_if_absent(key, bytes).await
+    }
+
+    async fn replace(
+        &self,
+        key: &ArtifactKey,
+        bytes: Bytes,
+        seen: Option<&str>,
+    ) -> Result<PutOutcome, StorageError> {
+        self.pass(self.request);
+        self.objects.replace(key, bytes, seen).await
     }
 
     async fn delete(&self, key: &ArtifactKey) -> Result<(), StorageError> {

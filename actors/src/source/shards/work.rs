@@ -13,6 +13,7 @@ use super::lease::ShardLease;
 use super::manifest::JobManifest;
 use super::place::{ShardId, shard_of};
 use super::search::Search;
+use crate::source::reach::Reach;
 use crate::source::{Claim, Clock, SourceError, WorkSource};
 use crate::telemetry::{ObjectUnreadable, TaskReported};
 use parkhang_core::domain::{Fence, Job, JobId, JobKey, JobStatus, LeaseReport, LeaseStatus, ReportReply};
@@ -43,6 +44,7 @@ pub struct Shards {
     held: Mutex<BTreeMap<ShardId, Arc<HeldShard>>>,
     /// Held by the search under way: two at once would offer the same room.
     turn: AsyncMutex<()>,
+    reach: Reach,
 }
 
 /// Objects that this process has read, as far as it remembers them.
@@ -73,6 +75,7 @@ impl Shards {
             found: Mutex::default(),
             held: Mutex::default(),
             turn: AsyncMutex::new(()),
+            reach: Reach::default(),
         }
     }
 
@@ -156,25 +159,9 @@ impl Shards {
             _ => Err(error),
         }
     }
-}
 
-#[async_trait]
-impl WorkSource for Shards {
-    async fn claim(&self, offers: &[Offer]) -> Result<Vec<Claim>, SourceError> {
-        let _turn = self.turn.lock().await;
-        let mut search = Search::begin(offers, &*self.clock, self.options.lease).await?;
-        match self.search(&mut search).await {
-            Err(error) if search.claims.is_empty() => Err(error),
-            // The claims are leased already, and would be idle until their deadlines.
-            Err(error) => {
-                warn!(%error, "the search for work was cut short");
-                Ok(search.claims)
-            }
-            Ok(()) => Ok(search.claims),
-        }
-    }
-
-    async fn renew(&self, fences: &[Fence]) -> Result<Vec<LeaseStatus>, SourceError> {
+    /// Renews leases, by those of their shards.
+    async fn renew_held(&self, fences: &[Fence]) -> Result<Vec<LeaseStatus>, SourceError> {
         let now = self.clock.now().await?;
         let lease = self.options.lease;
         let mut renewed: BTreeMap<ShardId, Option<DateTime<Utc>>> = BTreeMap::new();
@@ -212,6 +199,28 @@ impl WorkSource for Shards {
         }
         Ok(statuses)
     }
+}
+
+#[async_trait]
+impl WorkSource for Shards {
+    async fn claim(&self, offers: &[Offer]) -> Result<Vec<Claim>, SourceError> {
+        let _turn = self.turn.lock().await;
+        let search = Search::begin(offers, &*self.clock, self.options.lease, &self.reach).await;
+        let mut search = self.reach.heard(search)?;
+        match self.reach.heard(self.search(&mut search).await) {
+            Err(error) if search.claims.is_empty() => Err(error),
+            // The claims are leased already, and would be idle until their deadlines.
+            Err(error) => {
+                warn!(%error, "the search for work was cut short");
+                Ok(search.claims)
+            }
+            Ok(()) => Ok(search.claims),
+        }
+    }
+
+    async fn renew(&self, fences: &[Fence]) -> Result<Vec<LeaseStatus>, SourceError> {
+        self.reach.heard(self.renew_held(fences).await)
+    }
 
     async fn complete(&self, report: LeaseReport) -> Result<ReportReply, SourceError> {
         let now = self.clock.now().await?;
@@ -235,7 +244,7 @@ impl WorkSource for Shards {
                 Ok(ReportReply::Recorded)
             }
             Outcome::Fenced(_) => Ok(ReportReply::Fenced),
-            Outcome::Illegal(reason) => {
+            Outcome::Illegal(reason) | Outcome::Refused(reason) => {
                 warn!(task = %fence.task, reason, "a report asked for an illegal transition");
                 Ok(ReportReply::Fenced)
             }

@@ -60,7 +60,6 @@ pub struct QueueClaims {
     outbox: Arc<dyn Outbox>,
     /// Renews and records leases, which are those of the state store.
     leases: StateClaims,
-    clock: Arc<dyn Clock>,
     lease: TimeDelta,
     max_interruptions: i32,
     queues: StageQueues,
@@ -89,10 +88,9 @@ impl QueueClaims {
         });
         Self {
             ends: ends.collect(),
-            leases: StateClaims::new(store.clone(), clock.clone(), lease, max_interruptions),
+            leases: StateClaims::new(store.clone(), clock, lease, max_interruptions),
             outbox: store.clone(),
             store,
-            clock,
             lease,
             max_interruptions,
             queues,
@@ -117,7 +115,7 @@ impl WorkSource for QueueClaims {
             *rooms.entry(offer.pool.stage.clone()).or_default() += offer.free;
         }
         let deliveries = self.receives.receive(&rooms, &self.queues, &self.options).await?;
-        let now = self.clock.now().await?;
+        let (now, may_end) = self.leases.now().await?;
         if deliveries.is_empty() {
             // Leases that ran out end with any claim of the store, also one that offers nothing: there need be no orchestrator to end
             // them.
@@ -125,7 +123,7 @@ impl WorkSource for QueueClaims {
         }
         let (mut offers, mut claims) = (offers.to_vec(), Vec::new());
         for (stage, deliveries) in deliveries {
-            claims.extend(self.take(&stage, deliveries, &mut offers, now).await);
+            claims.extend(self.take(&stage, deliveries, &mut offers, (now, may_end)).await);
         }
         Ok(claims)
     }
@@ -138,6 +136,10 @@ impl WorkSource for QueueClaims {
         let statuses = self.leases.renew(fences).await?;
         self.held.extend(fences, &self.queues, &self.options).await;
         Ok(statuses)
+    }
+
+    async fn note_progress(&self, finished: &[(Fence, i32)]) {
+        self.leases.note_progress(finished).await;
     }
 
     async fn complete(&self, report: LeaseReport) -> Result<ReportReply, SourceError> {

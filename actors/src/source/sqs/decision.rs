@@ -27,6 +27,8 @@ pub(super) enum Decision {
 /// Circumstances in this process.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Here {
+    /// Leases that have run out may be ended: their holders had the time to renew them.
+    pub may_end: bool,
     /// A worker of the stage has a free slot.
     pub is_free: bool,
     /// Such a worker has the models of the job.
@@ -49,6 +51,7 @@ pub(super) fn decide(
     if let Some(lease) = &task.lease {
         return match task.fence() {
             Some(held) if held == *fence && lease.until > now => Decision::HeldUntil(lease.until),
+            Some(held) if held == *fence && !here.may_end => Decision::HeldUntil(now + ELSEWHERE),
             Some(held) if held == *fence && !here.is_free => Decision::HeldUntil(now),
             // It stays for somebody who can run the task: ending the lease is all that this process could do.
             Some(held) if held == *fence && !(here.is_suited && here.has_place) => {
@@ -83,6 +86,7 @@ mod tests {
     use parkhang_core::domain::{Attempt, Generation, TaskId, TaskStatus};
 
     const HERE: Here = Here {
+        may_end: true,
         is_free: true,
         is_suited: true,
         has_place: true,
@@ -145,6 +149,14 @@ mod tests {
         let decide = |fence: &Fence, now| decide(fence, Some((&running, &job)), HERE, at(now));
         assert_eq!(decide(&own, 59), Decision::HeldUntil(at(60)));
         assert_eq!(decide(&own, 60), Decision::TakeOver);
+        let after_an_outage = Here {
+            may_end: false,
+            ..HERE
+        };
+        assert_eq!(
+            super::decide(&own, Some((&running, &job)), after_an_outage, at(60)),
+            Decision::HeldUntil(at(60) + ELSEWHERE)
+        );
         let mut older = own;
         older.attempt = Attempt(older.attempt.0 + 1);
         assert_eq!(decide(&older, 59), Decision::Obsolete);

@@ -185,7 +185,7 @@ impl PageStage for PageOcr {
         // Where no page has to be read, nothing is asked of the source, which may have lost the volume since.
         if table.rows.iter().any(is_read) {
             let listed = run.scans(&self.pages)?.pages(run.volume()).await;
-            let listed = listed.map_err(|error| run.error(error.category(), error))?;
+            let listed = listed.map_err(|error| run.source_error(&error))?;
             scans.extend(listed.into_iter().map(|page| (page.name.clone(), page)));
         }
         let mut planned = Vec::with_capacity(table.rows.len());
@@ -236,7 +236,7 @@ impl PageStage for PageOcr {
             return Ok(None);
         };
         let read = run.scans(&self.pages)?.read(run.volume(), scan).await;
-        let read = read.map_err(|error| run.error(error.category(), error));
+        let read = read.map_err(|error| run.source_error(&error));
         unless_missed(run, &page.input, read.map(Some))
     }
 

@@ -36,6 +36,7 @@ fn offer(name: &str, worker: &str, free: usize) -> Offer {
 
 async fn claim(store: &Store, offers: Vec<Offer>, now: DateTime<Utc>) -> Vec<Task> {
     let request = ClaimRequest {
+        ends_leases: true,
         offers,
         until: now + TimeDelta::seconds(60),
         max_interruptions: 2,

@@ -2,6 +2,7 @@
 
 use super::*;
 use parkhang_core::domain::{Attempt, Generation, LeaseStatus, Position, TaskId, TaskStatus};
+use parkhang_core::policy::poison::ADVANCE;
 
 pub(super) async fn suite(make: &impl AsyncFn() -> Store) {
     one_of_many_claimers_wins(make().await).await;
@@ -14,6 +15,7 @@ pub(super) async fn suite(make: &impl AsyncFn() -> Store) {
     heartbeats_move_the_deadline_of_live_leases_only(make().await).await;
     an_interrupted_worker_is_fenced_off(make().await).await;
     a_rerun_fences_the_running_worker_off(make().await).await;
+    progress_ends_a_row_of_losses(make().await).await;
     crossing_batches_do_not_deadlock(make().await).await;
 }
 
@@ -227,6 +229,49 @@ async fn a_rerun_fences_the_running_worker_off(store: Store) {
         (again.position, again.status),
         (Position::At(stage("detect")), TaskStatus::Done)
     );
+}
+
+async fn progress_ends_a_row_of_losses(store: Store) {
+    let (job, tasks) = job_with(&store, &["I1"]).await;
+    let mut task = tasks[0].clone();
+    for losses in 1..=2 {
+        task = run_stage(&store, &job, &task, Event::Interrupted).await;
+        assert_eq!(task.interruptions, losses);
+    }
+    let note = async |task: &Task, pages: i32| {
+        let finished = [(task.fence().unwrap(), pages)];
+        store.note_progress(&finished).await.unwrap();
+        current(&store, task).await
+    };
+    let running = applied(&store, lease(&task, &job, "w")).await;
+    assert_eq!(note(&running, ADVANCE - 1).await, running, "too little");
+    note(&running, ADVANCE).await;
+    // Noted also once the row has ended, as it is where the next one is counted from.
+    let got_on = note(&running, 2 * ADVANCE).await;
+    assert_eq!(
+        got_on,
+        Task {
+            interruptions: 0,
+            ..running
+        }
+    );
+
+    // It is lost again, and the next lease gets no further: that counts.
+    task = applied(&store, change(&got_on, Event::Interrupted)).await;
+    assert_eq!(task.interruptions, 1);
+    let again = applied(&store, lease(&task, &job, "w")).await;
+    assert_eq!(note(&got_on, 1_000).await, again, "of a lease that is over");
+    assert_eq!(note(&again, 3 * ADVANCE - 1).await, again);
+    task = applied(&store, change(&again, Event::Interrupted)).await;
+    assert_eq!(task.interruptions, 2);
+    let third = applied(&store, lease(&task, &job, "w")).await;
+    assert_eq!(note(&third, 3 * ADVANCE).await.interruptions, 0);
+
+    // The pages of the next stage are counted from none.
+    task = applied(&store, change(&third, Event::Succeeded)).await;
+    task = run_stage(&store, &job, &task, Event::Interrupted).await;
+    let next_stage = applied(&store, lease(&task, &job, "w")).await;
+    assert_eq!(note(&next_stage, ADVANCE).await.interruptions, 0);
 }
 
 async fn crossing_batches_do_not_deadlock(store: Store) {

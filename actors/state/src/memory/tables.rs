@@ -15,10 +15,11 @@ use crate::backlog::waiting_for;
 use crate::change::apply;
 use crate::{Change, JobTaskCount, Outcome, StateError};
 use parkhang_core::domain::{
-    DocumentKey, Generation, Hardware, Job, JobId, JobStatus, Position, ScalingRecord, StageRun, Task,
+    DocumentKey, Fence, Generation, Hardware, Job, JobId, JobStatus, Position, ScalingRecord, StageRun, Task,
     TaskId, TaskStatus, VolumeId, VolumeResults,
 };
 use parkhang_core::policy::autoscale::StageBacklog;
+use parkhang_core::policy::poison::got_on;
 use parkhang_core::policy::transition::is_terminal;
 
 /// Rows of all kinds, and the index over the tasks.
@@ -38,6 +39,8 @@ pub(super) struct Tables {
     pub outbox: Messages,
     pub services: Services,
     pub spending: Expenses,
+    /// Pages that a stage had finished when the row of losses of its task last ended by progress.
+    pages_done: HashMap<TaskId, i32>,
     pub nodes: Nodes,
     pub scaling: BTreeMap<Hardware, ScalingRecord>,
     pub index: Index,
@@ -175,6 +178,9 @@ impl Tables {
             };
             let (outcome, run) = apply(task, job, change, now);
             if let Outcome::Applied(after) = &outcome {
+                if after.interruptions == 0 {
+                    self.pages_done.remove(&id);
+                }
                 self.put(after.clone());
                 if let Some(results) = &change.results {
                     self.volume_results.insert(id, results.clone());
@@ -186,6 +192,24 @@ impl Tables {
             outcomes.push(outcome);
         }
         outcomes
+    }
+
+    /// Ends the row of losses of the tasks that have got on.
+    pub(super) fn note_progress(&mut self, finished: &[(Fence, i32)]) {
+        for (fence, pages) in finished {
+            let before = self.pages_done.get(&fence.task).copied().unwrap_or(0);
+            let held = self.tasks.get(&fence.task);
+            let held = held.filter(|task| task.fence().as_ref() == Some(fence));
+            let has_lost = |task: &&Task| task.interruptions > 0 || before > 0;
+            if let Some(task) = held.filter(has_lost).filter(|_| got_on(before, *pages)) {
+                let after = Task {
+                    interruptions: 0,
+                    ..task.clone()
+                };
+                self.pages_done.insert(fence.task, *pages);
+                self.put(after);
+            }
+        }
     }
 
     /// Writes a row and keeps the index in step.

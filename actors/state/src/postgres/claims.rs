@@ -59,7 +59,11 @@ pub(super) async fn claim(
     let connection = &mut *transaction;
     // Jobs before tasks, as everywhere. The tasks are all locked with `skip locked`, so that no claim waits for a task.
     let jobs = claimable_jobs(connection).await?;
-    let lost = lock_leased(connection, LOCK_EXPIRED, Some(now)).await?;
+    let lost = if request.ends_leases {
+        lock_leased(connection, LOCK_EXPIRED, Some(now)).await?
+    } else {
+        Vec::new()
+    };
     let unwanted = lock_leased(connection, LOCK_UNWANTED, None).await?;
     let ends: Vec<Change> = lost
         .iter()

@@ -6,7 +6,7 @@ use sqlx::Row;
 use sqlx::postgres::PgRow;
 use sqlx::types::Json;
 
-use super::{PostgresStore, leadership};
+use super::PostgresStore;
 use crate::StateError;
 use parkhang_core::domain::{ActorRecord, CommandOutcome, IssuedCommand, NodeActors, NodeCommand};
 
@@ -21,7 +21,7 @@ impl PostgresStore {
     ///
     /// [`StateError::Deposed`] if the store belongs to a leader that was replaced, and those of every method.
     pub async fn record_actors(&self, nodes: &[NodeActors]) -> Result<(), StateError> {
-        let mut transaction = leadership::begin(&self.pool, self.epoch).await?;
+        let mut transaction = self.begin().await?;
         // A record that a crash loses is reported again.
         sqlx::query("set local synchronous_commit = off")
             .execute(&mut *transaction)
@@ -134,13 +134,15 @@ impl PostgresStore {
         id: i64,
         outcome: &CommandOutcome,
     ) -> Result<CommandOutcome, StateError> {
+        let mut transaction = self.begin().await?;
         sqlx::query(
             "update node_orders set done_at = clock_timestamp(), outcome = $2 where id = $1 and done_at is null",
         )
         .bind(id)
         .bind(Json(outcome))
-        .execute(&self.pool)
+        .execute(&mut *transaction)
         .await?;
+        transaction.commit().await?;
         let known = self.command(id).await?.and_then(|command| command.outcome);
         Ok(known.unwrap_or_else(|| outcome.clone()))
     }

@@ -8,11 +8,13 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
 use chrono::{DateTime, Utc};
+use sqlx::Connection;
 use sqlx::postgres::{PgConnection, PgPool};
+use tracing::warn;
 
 use super::leadership;
 use super::rows::{JobRow, TaskRow, job_columns, storable, task_columns};
-use crate::change::apply;
+use crate::change::{apply, instead_of};
 use crate::{Change, Outcome, StateError};
 use parkhang_core::domain::{Epoch, Fence, Job, JobId, RetryScope, StageRun, Task, TaskId, VolumeResults};
 use parkhang_core::failpoint::Failpoint;
@@ -56,11 +58,85 @@ pub(super) async fn commit(
     }
     // The epoch is compared in this transaction and stays locked until its end, so that no successor begins in between.
     let mut transaction = leadership::begin(pool, epoch).await?;
-    let outcomes = apply_all(&mut transaction, changes, now).await?;
+    let outcomes = match apply_all(&mut transaction, changes, now).await {
+        Err(StateError::Refused(reason)) => {
+            warn!(
+                changes = changes.len(),
+                reason, "the database refuses a change; looking for it"
+            );
+            transaction.rollback().await?;
+            transaction = leadership::begin(pool, epoch).await?;
+            apply_apart(&mut transaction, changes, now).await?
+        }
+        outcomes => outcomes?,
+    };
     Failpoint::ChangesWritten.pass();
     transaction.commit().await?;
     Failpoint::ChangesCommitted.pass();
     Ok(outcomes)
+}
+
+/// Applies changes of which the database refuses some: each half has a savepoint, and is halved in its turn where it is refused.
+async fn apply_apart(
+    connection: &mut PgConnection,
+    changes: &[Change],
+    now: DateTime<Utc>,
+) -> Result<Vec<Outcome>, StateError> {
+    // All at once, and in the order of ids: the halves lock them in another one.
+    lock_tasks(connection, changes).await?;
+    let mut outcomes = Vec::with_capacity(changes.len());
+    // Parts to be tried, the next one last.
+    let mut parts = vec![changes];
+    while let Some(part) = parts.pop() {
+        match (apply_or_undo(connection, part, now).await?, part) {
+            (Ok(applied), _) => outcomes.extend(applied),
+            (Err(reason), [change]) => {
+                outcomes.extend(apply_instead(connection, change, reason, now).await?);
+            }
+            (Err(_), _) => {
+                let (first, second) = part.split_at(part.len() / 2);
+                parts.extend([second, first]);
+            }
+        }
+    }
+    Ok(outcomes)
+}
+
+/// Outcome of a change that the database refuses, for this reason.
+async fn apply_instead(
+    connection: &mut PgConnection,
+    change: &Change,
+    reason: String,
+    now: DateTime<Utc>,
+) -> Result<Vec<Outcome>, StateError> {
+    let task = change.expected.task();
+    warn!(%task, event = change.event.name(), reason, "the database refuses this change");
+    if let Some(failure) = instead_of(change, &reason)
+        && let Ok(outcomes) = apply_or_undo(connection, &[failure], now).await?
+    {
+        return Ok(outcomes);
+    }
+    Ok(vec![Outcome::Refused(reason)])
+}
+
+/// Applies changes, or none of them; the inner error is the reason for which the database refuses one.
+async fn apply_or_undo(
+    connection: &mut PgConnection,
+    changes: &[Change],
+    now: DateTime<Utc>,
+) -> Result<Result<Vec<Outcome>, String>, StateError> {
+    let mut savepoint = connection.begin().await?;
+    match apply_all(&mut savepoint, changes, now).await {
+        Ok(outcomes) => {
+            savepoint.commit().await?;
+            Ok(Ok(outcomes))
+        }
+        Err(StateError::Refused(reason)) => {
+            savepoint.rollback().await?;
+            Ok(Err(reason))
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Applies changes within a transaction: locks their tasks, decides in Rust, and writes everything in three statements. The
@@ -185,7 +261,8 @@ async fn write_tasks(
              max_attempts = n.max_attempts, stage_attempts = n.stage_attempts, stage_tries = n.stage_tries, generation = n.generation,
              interruptions = n.interruptions, outages = n.outages, terminal = n.terminal, not_before = n.not_before,
              worker_id = n.worker_id, lease_until = n.lease_until, last_error = n.last_error,
-             started_at = n.started_at, done_at = n.done_at, forced = n.forced
+             started_at = n.started_at, done_at = n.done_at, forced = n.forced,
+             pages_done = case when n.interruptions = 0 then 0 else t.pages_done end
          from unnest(
              $1::bigint[], $2::text[], $3::text[], $4::int[], $5::bigint[],
              $6::text[], $7::text[], $8::int[], $9::int[], $10::int[], $11::bigint[], $12::int[], $13::bool[],
@@ -316,3 +393,6 @@ async fn write_results(
     .await?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,9 +6,8 @@ use chrono::{DateTime, Utc};
 use super::PostgresStore;
 use super::jobs::lock;
 use super::rows::{TaskRow, task_columns};
-use super::statistics::job_task_counts;
 use crate::StateError;
-use parkhang_core::domain::{Job, JobId, Task, TaskId, TaskStatus};
+use parkhang_core::domain::{Job, JobId, Task, TaskId};
 use parkhang_core::policy::job_action::{self, JobAction};
 
 /// First tasks of a job, by the index `tasks_by_job`.
@@ -29,12 +28,17 @@ impl PostgresStore {
         let mut transaction = self.pool.begin().await?;
         let job = lock(&mut transaction, id).await?;
         let status = job_action::after(job.status, JobAction::Delete)?;
-        let running: u64 = job_task_counts(&mut *transaction, Some(id))
-            .await?
-            .iter()
-            .filter(|count| count.status == TaskStatus::Running)
-            .map(|count| count.tasks)
-            .sum();
+        // A lease that is being written waits for these locks and then finds the job closed, or is waited for and counts.
+        let running: i64 = sqlx::query_scalar(
+            "with held as materialized (
+                 select status from tasks where job_id = $1 and current_stage <> 'done' and not terminal
+                 order by id for share
+             )
+             select count(*) from held where status = 'running'",
+        )
+        .bind(id.0)
+        .fetch_one(&mut *transaction)
+        .await?;
         if running == 0 {
             sqlx::query(
                 "update jobs set status = $2::job_status, standing = false, finished_at = coalesce(finished_at, $3)
@@ -47,7 +51,7 @@ impl PostgresStore {
             .await?;
         }
         transaction.commit().await?;
-        Ok(running)
+        Ok(u64::try_from(running).unwrap_or(0))
     }
 
     /// Returns the first tasks of a job, in task order.

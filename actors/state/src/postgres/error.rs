@@ -9,6 +9,10 @@ use crate::StateError;
 /// SQLSTATE class of statements that do not fit the schema (unknown table, column, type).
 const SYNTAX_OR_ACCESS_RULE: &str = "42";
 
+/// SQLSTATE classes of values that the database does not take: data exceptions, broken constraints, rows that are written twice in one
+/// statement, and values beyond its limits.
+const REFUSED: [&str; 4] = ["21", "22", "23", "54"];
+
 impl From<sqlx::Error> for StateError {
     fn from(error: sqlx::Error) -> Self {
         if let Some(reason) = error.as_database_error().and_then(by_pooler) {
@@ -20,14 +24,17 @@ impl From<sqlx::Error> for StateError {
             | sqlx::Error::ColumnIndexOutOfBounds { .. }
             | sqlx::Error::Decode(_)
             | sqlx::Error::TypeNotFound { .. } => Self::Corrupt(error.to_string()),
-            // Such a statement is refused each time, so it must not look like an outage, which callers wait
-            // out.
-            sqlx::Error::Database(ref refusal)
-                if refusal
-                    .code()
-                    .is_some_and(|code| code.starts_with(SYNTAX_OR_ACCESS_RULE)) =>
-            {
-                Self::Corrupt(refusal.to_string())
+            // The first two are refused each time, so they must not look like an outage, which callers wait out.
+            sqlx::Error::Database(refusal) => {
+                let code = refusal.code().unwrap_or_default();
+                let is_of = |class: &str| code.starts_with(class);
+                if is_of(SYNTAX_OR_ACCESS_RULE) {
+                    Self::Corrupt(refusal.to_string())
+                } else if REFUSED.into_iter().any(is_of) {
+                    Self::Refused(refusal.message().to_owned())
+                } else {
+                    Self::Unavailable(refusal.to_string())
+                }
             }
             other => Self::Unavailable(other.to_string()),
         }

@@ -51,7 +51,7 @@ impl Inbox for PostgresStore {
         requests: &[VolumeRequest],
         now: DateTime<Utc>,
     ) -> Result<Vec<Taken>, StateError> {
-        let mut transaction = self.pool.begin().await?;
+        let mut transaction = self.begin().await?;
         // With the job locked it is neither closed nor finished meanwhile, and nobody else takes requests of it.
         let job = jobs::lock(&mut transaction, job).await?;
         if !job.standing {
@@ -127,7 +127,7 @@ impl Inbox for PostgresStore {
     }
 
     async fn settle(&self, job: JobId, settled: &[Settled], now: DateTime<Utc>) -> Result<u64, StateError> {
-        let mut transaction = self.pool.begin().await?;
+        let mut transaction = self.begin().await?;
         let job = jobs::lock(&mut transaction, job).await?;
         let status = job_action::after(job.status, JobAction::Rerun)?;
         let again: Vec<Change> = settled

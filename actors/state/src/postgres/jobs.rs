@@ -13,11 +13,12 @@ use sqlx::postgres::{PgConnection, PgPool};
 use sqlx::types::Json;
 
 use super::PostgresStore;
+use super::leadership;
 use super::rows::{JobRow, job_columns};
 use super::statistics::job_task_counts;
 use crate::StateError;
 use crate::change::may_adjust;
-use parkhang_core::domain::{Adjustment, Job, JobId, JobKey, JobStatus, NewJob, VolumeId};
+use parkhang_core::domain::{Adjustment, Epoch, Job, JobId, JobKey, JobStatus, NewJob, VolumeId};
 use parkhang_core::policy::job_action::{self, JobAction};
 
 /// SQL condition on a job `j`: nothing of it is left to do, or to be taken back, and its end is not written yet.
@@ -39,8 +40,8 @@ const BATCH: usize = 10_000;
 pub(super) const LOCKED_AT_ONCE: usize = 1_000;
 
 impl PostgresStore {
-    /// Creates a job in one transaction for each chunk of so many volumes. The job runs once it has the last of them; one whose
-    /// creation was cut off stays created, and can be resumed or cancelled.
+    /// Creates a job in one transaction for each chunk of so many volumes. The job runs once it has the last of them, unless it was paused
+    /// or cancelled meanwhile; one whose creation was cut off stays created, and can be resumed or cancelled.
     ///
     /// # Errors
     ///
@@ -57,8 +58,20 @@ impl PostgresStore {
         for volumes in chunks {
             add_volumes(&self.pool, job.id, volumes).await?;
         }
-        act(&self.pool, job.id, JobAction::Resume).await
+        start(&self.pool, job.id).await
     }
+}
+
+/// Lets a job run that has just been made, unless an operator has decided about it meanwhile.
+async fn start(pool: &PgPool, id: JobId) -> Result<Job, StateError> {
+    let mut transaction = pool.begin().await?;
+    let mut job = lock(&mut transaction, id).await?;
+    if job.status == JobStatus::Created {
+        let status = job_action::after(job.status, JobAction::Resume)?;
+        job = set_status(&mut transaction, job, status).await?;
+    }
+    transaction.commit().await?;
+    Ok(job)
 }
 
 /// Creates a job that runs at once.
@@ -388,12 +401,16 @@ async fn set_tries(
 }
 
 /// Writes the end of jobs that have come to it; returns them.
-pub(super) async fn finish(pool: &PgPool, now: DateTime<Utc>) -> Result<Vec<Job>, StateError> {
+pub(super) async fn finish(
+    pool: &PgPool,
+    epoch: Option<Epoch>,
+    now: DateTime<Utc>,
+) -> Result<Vec<Job>, StateError> {
     // Two statements. The first waits for locks of jobs, and sees their tasks as they were before: meanwhile some may have been
     // added or sent back. The second looks at the tasks again, with a snapshot of its own and the jobs locked. Locked jobs are
     // waited for and not skipped: the locks are held for a moment, and a job passed over would stay open until the next full
     // pass.
-    let mut transaction = pool.begin().await?;
+    let mut transaction = leadership::begin(pool, epoch).await?;
     let candidates: Vec<i64> = sqlx::query_scalar(concat!(
         "select j.id from jobs j where ",
         is_over!(),

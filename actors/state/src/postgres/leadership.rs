@@ -2,10 +2,9 @@
 //!
 //! Two things decide it, and each covers what the other cannot: a session lock, which the server gives to the next in line the
 //! moment its holder dies or falls silent, and an epoch, which stops a holder that does not know yet that it was replaced.
-//! Every change of a task that a leader decides, and every record that it alone keeps, compares the epoch in its own
-//! transaction: a check before it would leave a moment in which a successor could begin an epoch, and the write of the old
-//! leader would still come through. Writes that follow from the rows alone, such as the end of a job, need no epoch, as each
-//! process would write the same.
+//! Every write of a leader compares the epoch in its own transaction: a check before it would leave a moment in which a successor
+//! could begin an epoch, and the write of the old leader would still come through. Not compared is what is true whoever writes it: what
+//! an operator asked for, and what a service or a node told.
 
 use std::time::Duration;
 
@@ -216,23 +215,39 @@ async fn still_leads(connection: &mut PgConnection, epoch: Epoch) -> Result<bool
         .await
 }
 
+impl PostgresStore {
+    /// Begins a transaction of the leader whose store this is, or of anybody.
+    pub(super) async fn begin(&self) -> Result<sqlx::Transaction<'static, sqlx::Postgres>, StateError> {
+        begin(&self.pool, self.epoch).await
+    }
+}
+
 /// Begins a transaction in which `epoch`, if any, stays the current one until the end.
 pub(super) async fn begin(
     pool: &PgPool,
     epoch: Option<Epoch>,
 ) -> Result<sqlx::Transaction<'static, sqlx::Postgres>, StateError> {
     let mut transaction = pool.begin().await?;
+    hold_epoch(&mut transaction, epoch).await?;
+    Ok(transaction)
+}
+
+/// Keeps `epoch`, if any, the current one until the end of the transaction, which has just begun.
+pub(super) async fn hold_epoch(
+    connection: &mut PgConnection,
+    epoch: Option<Epoch>,
+) -> Result<(), StateError> {
     // The share lock stays until the end of the transaction: a successor's new epoch waits for it. Writers of one epoch do not
     // exclude each other. The row is locked before any task, so that no writer waits for it with tasks in hand.
     if let Some(epoch) = epoch {
         let current: Option<i64> =
             sqlx::query_scalar("select epoch from leadership where epoch = $1 for share")
                 .bind(epoch.0)
-                .fetch_optional(&mut *transaction)
+                .fetch_optional(connection)
                 .await?;
         if current.is_none() {
             return Err(StateError::Deposed(epoch));
         }
     }
-    Ok(transaction)
+    Ok(())
 }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use sqlx::postgres::PgPool;
 use sqlx::types::Json;
 
-use super::jobs;
 use super::rows::{TaskRow, task_columns};
+use super::{jobs, leadership};
 use crate::StateError;
-use parkhang_core::domain::{Generation, Job, JobId, LayoutName, Task, TaskId};
+use parkhang_core::domain::{Epoch, Generation, Job, JobId, LayoutName, Task, TaskId};
 
 /// By the partial index `tasks_to_mark`: what is marked, or not finished, costs nothing.
 pub(super) async fn due(
@@ -48,7 +48,11 @@ pub(super) async fn due(
 }
 
 /// A task that was begun anew meanwhile is left alone: its next end will be marked.
-pub(super) async fn note(pool: &PgPool, ends: &[(TaskId, Generation)]) -> Result<(), StateError> {
+pub(super) async fn note(
+    pool: &PgPool,
+    epoch: Option<Epoch>,
+    ends: &[(TaskId, Generation)],
+) -> Result<(), StateError> {
     if ends.is_empty() {
         return Ok(());
     }
@@ -56,6 +60,7 @@ pub(super) async fn note(pool: &PgPool, ends: &[(TaskId, Generation)]) -> Result
         .iter()
         .map(|(task, generation)| (task.0, generation.0))
         .unzip();
+    let mut transaction = leadership::begin(pool, epoch).await?;
     sqlx::query(
         "with held as materialized (
              select t.id, t.generation
@@ -69,7 +74,8 @@ pub(super) async fn note(pool: &PgPool, ends: &[(TaskId, Generation)]) -> Result
     )
     .bind(ids)
     .bind(generations)
-    .execute(pool)
+    .execute(&mut *transaction)
     .await?;
+    transaction.commit().await?;
     Ok(())
 }

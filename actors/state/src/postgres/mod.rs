@@ -13,7 +13,8 @@
 //! costs what it shows. Nothing is decided by it alone. The one writer that reads there, a rerun in search of its tasks, fences
 //! every change that it makes of what it found.
 //!
-//! Lost connections and refused statements are [`StateError::Unavailable`]: every method can be repeated.
+//! Lost connections and statements that cannot be carried out now are [`StateError::Unavailable`]: every method can be repeated. Values
+//! that the database takes at no time are [`StateError::Refused`].
 
 mod audit;
 mod backlog;
@@ -297,7 +298,11 @@ impl StateStore for PostgresStore {
         fences: &[Fence],
         until: DateTime<Utc>,
     ) -> Result<Vec<LeaseStatus>, StateError> {
-        tasks::renew(&self.pool, fences, until).await
+        tasks::renew(&self.pool, self.epoch, fences, until).await
+    }
+
+    async fn note_progress(&self, finished: &[(Fence, i32)]) -> Result<(), StateError> {
+        tasks::note_progress(&self.pool, self.epoch, finished).await
     }
 
     async fn spend(&self, expense: &Expense) -> Result<bool, StateError> {
@@ -309,7 +314,7 @@ impl StateStore for PostgresStore {
     }
 
     async fn finish_jobs(&self, now: DateTime<Utc>) -> Result<Vec<Job>, StateError> {
-        jobs::finish(&self.pool, now).await
+        jobs::finish(&self.pool, self.epoch, now).await
     }
 
     async fn stage_runs(&self, task: TaskId) -> Result<Vec<StageRun>, StateError> {
@@ -329,7 +334,7 @@ impl StateStore for PostgresStore {
     }
 
     async fn volumes_marked(&self, ends: &[(TaskId, Generation)]) -> Result<(), StateError> {
-        markers::note(&self.pool, ends).await
+        markers::note(&self.pool, self.epoch, ends).await
     }
 
     async fn stage_statistics(&self, job: JobId) -> Result<Vec<StageStatistics>, StateError> {

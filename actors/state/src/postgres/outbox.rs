@@ -124,16 +124,18 @@ impl Outbox for PostgresStore {
         limit: usize,
         now: DateTime<Utc>,
     ) -> Result<Vec<Outgoing>, StateError> {
-        // Each statement is a transaction of its own. Rows of one stage must not be held while those of the next are waited for: tasks
+        // Each stage has a transaction of its own. Rows of one stage must not be held while those of the next are waited for: tasks
         // of both may be locked in between by a commit.
         let mut connection = self.pool.acquire().await?;
         let connection = &mut *connection;
         let jobs = jobs::running(&mut *connection).await?;
         let mut out = out(connection, &jobs, now).await?;
         for stage in stages {
-            for job in intend(connection, &jobs, stage, &out, limit, now).await? {
+            let mut transaction = self.begin().await?;
+            for job in intend(&mut transaction, &jobs, stage, &out, limit, now).await? {
                 *out.entry((job, stage.clone())).or_default() += 1;
             }
+            transaction.commit().await?;
         }
         unsent(connection, &jobs, stages, limit, now).await
     }
@@ -144,6 +146,7 @@ impl Outbox for PostgresStore {
         }
         let fences = Fences::of(sent.iter().map(|(fence, _)| fence));
         let repetitions: Vec<i32> = sent.iter().map(|(_, repetition)| *repetition).collect();
+        let mut transaction = self.begin().await?;
         sqlx::query(
             "with sent as (
                  select o.task_id from outbox o
@@ -159,8 +162,9 @@ impl Outbox for PostgresStore {
         .bind(fences.generations)
         .bind(repetitions)
         .bind(now)
-        .execute(&self.pool)
+        .execute(&mut *transaction)
         .await?;
+        transaction.commit().await?;
         Ok(())
     }
 
@@ -169,6 +173,7 @@ impl Outbox for PostgresStore {
             return Ok(());
         }
         let fences = Fences::of(fences.iter());
+        let mut transaction = self.begin().await?;
         sqlx::query(
             "with withdrawn as (
                  select o.task_id from outbox o
@@ -184,17 +189,20 @@ impl Outbox for PostgresStore {
         .bind(fences.attempts)
         .bind(fences.generations)
         .bind(until)
-        .execute(&self.pool)
+        .execute(&mut *transaction)
         .await?;
+        transaction.commit().await?;
         Ok(())
     }
 
     async fn republish(&self, stage: &StageName, before: DateTime<Utc>) -> Result<u64, StateError> {
+        let mut transaction = self.begin().await?;
         let done = sqlx::query(REPUBLISH)
             .bind(stage.as_str())
             .bind(before)
-            .execute(&self.pool)
+            .execute(&mut *transaction)
             .await?;
+        transaction.commit().await?;
         Ok(done.rows_affected())
     }
 
@@ -250,6 +258,7 @@ impl Outbox for PostgresStore {
     }
 
     async fn forget_done(&self, stage: &StageName, before: DateTime<Utc>) -> Result<u64, StateError> {
+        let mut transaction = self.begin().await?;
         let done = sqlx::query(
             "with done as (
                  select o.task_id from outbox o join tasks t on o.task_id = t.id
@@ -259,8 +268,9 @@ impl Outbox for PostgresStore {
         )
         .bind(stage.as_str())
         .bind(before)
-        .execute(&self.pool)
+        .execute(&mut *transaction)
         .await?;
+        transaction.commit().await?;
         Ok(done.rows_affected())
     }
 }

@@ -7,7 +7,6 @@ use sqlx::Row;
 use sqlx::postgres::PgRow;
 use sqlx::types::Json;
 
-use super::leadership;
 use super::rows::{number, stage_name, unreadable};
 use crate::postgres::PostgresStore;
 use crate::{RecentRuns, StateError};
@@ -29,7 +28,7 @@ impl PostgresStore {
     /// [`StateError::Deposed`] if the store belongs to a leader that was replaced, and those of every method.
     pub async fn record_queues(&self, records: &[QueueRecord]) -> Result<(), StateError> {
         let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
-        let mut transaction = leadership::begin(&self.pool, self.epoch).await?;
+        let mut transaction = self.begin().await?;
         for record in records {
             sqlx::query(
                 "insert into queue_looks

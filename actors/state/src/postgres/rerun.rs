@@ -86,7 +86,7 @@ async fn rerun_batch(
             match outcome {
                 Outcome::Applied(task) => result.tasks.extend([task]),
                 Outcome::Fenced(Some(task)) => tasks.push(task),
-                Outcome::Fenced(None) | Outcome::Illegal(_) => {}
+                Outcome::Fenced(None) | Outcome::Illegal(_) | Outcome::Refused(_) => {}
             }
         }
     }

@@ -11,8 +11,8 @@ use sqlx::postgres::PgRow;
 use sqlx::types::Json;
 use sqlx::{FromRow, Row};
 
+use super::PostgresStore;
 use super::rows::{TaskRow, stage_name, storable, storable_text, task_columns};
-use super::{PostgresStore, leadership};
 use crate::{ServiceStore, StateError};
 use parkhang_core::domain::{
     Attempt, Fence, Generation, ServiceJob, ServiceLease, ServiceMessage, ServiceRecord, TaskId, WorkerId,
@@ -33,7 +33,7 @@ const LEASES: &str = concat!(
 #[async_trait]
 impl ServiceStore for PostgresStore {
     async fn intend_submit(&self, lease: &Fence, at: DateTime<Utc>) -> Result<bool, StateError> {
-        let mut transaction = leadership::begin(&self.pool, self.epoch).await?;
+        let mut transaction = self.begin().await?;
         // The task may have been deleted a moment ago.
         let written = sqlx::query(
             "insert into service_submits (task_id, stage, attempt, generation, intended_at)
@@ -53,7 +53,7 @@ impl ServiceStore for PostgresStore {
 
     async fn record_service_job(&self, job: &ServiceJob) -> Result<bool, StateError> {
         let fence = &job.fence;
-        let mut transaction = leadership::begin(&self.pool, self.epoch).await?;
+        let mut transaction = self.begin().await?;
         // Locked, so that the lease does not end between the look and the write.
         let held: Option<String> = sqlx::query_scalar(
             "select worker_id from tasks where id = $1 and status = 'running' and current_stage = $2 and attempts + 1 = $3
@@ -131,6 +131,7 @@ impl ServiceStore for PostgresStore {
     }
 
     async fn note_polls(&self, leases: &[Fence], at: DateTime<Utc>) -> Result<(), StateError> {
+        let mut transaction = self.begin().await?;
         sqlx::query(
             "update service_jobs s set polls = s.polls + 1, polled_at = $5
              from unnest($1::bigint[], $2::text[], $3::int[], $4::bigint[]) as l (task_id, stage, attempt, generation)
@@ -141,12 +142,14 @@ impl ServiceStore for PostgresStore {
         .bind(leases.iter().map(|fence| fence.attempt.0).collect::<Vec<_>>())
         .bind(leases.iter().map(|fence| fence.generation.0).collect::<Vec<_>>())
         .bind(at)
-        .execute(&self.pool)
+        .execute(&mut *transaction)
         .await?;
+        transaction.commit().await?;
         Ok(())
     }
 
     async fn note_message(&self, lease: &Fence, at: DateTime<Utc>) -> Result<(), StateError> {
+        let mut transaction = self.begin().await?;
         sqlx::query(
             "update service_jobs set told_at = $5
              where task_id = $1 and stage = $2 and attempt = $3 and generation = $4 and told_at is null",
@@ -156,8 +159,9 @@ impl ServiceStore for PostgresStore {
         .bind(lease.attempt.0)
         .bind(lease.generation.0)
         .bind(at)
-        .execute(&self.pool)
+        .execute(&mut *transaction)
         .await?;
+        transaction.commit().await?;
         Ok(())
     }
 
@@ -202,15 +206,17 @@ impl ServiceStore for PostgresStore {
     }
 
     async fn drop_messages(&self, numbers: &[i64]) -> Result<(), StateError> {
+        let mut transaction = self.begin().await?;
         sqlx::query("delete from service_messages where id = any($1)")
             .bind(numbers)
-            .execute(&self.pool)
+            .execute(&mut *transaction)
             .await?;
+        transaction.commit().await?;
         Ok(())
     }
 
     async fn record_service(&self, record: &ServiceRecord) -> Result<(), StateError> {
-        let mut transaction = leadership::begin(&self.pool, self.epoch).await?;
+        let mut transaction = self.begin().await?;
         sqlx::query(
             "insert into services (name, failures, paused_until, error, told_at, submits, errors)
              values ($1, $2, $3, $4, $5, $6, $7)

@@ -5,12 +5,14 @@ use std::collections::HashMap;
 use sqlx::Row;
 use sqlx::postgres::{PgExecutor, PgPool};
 
+use super::leadership::hold_epoch;
 use super::rows::{StageRunRow, TaskRow, VolumeResultsRow, stage_name, task_columns};
 use crate::StateError;
 use chrono::{DateTime, Utc};
 use parkhang_core::domain::{
-    Attempt, Fence, Generation, JobId, LeaseStatus, StageRun, Task, TaskId, VolumeResults,
+    Attempt, Epoch, Fence, Generation, JobId, LeaseStatus, StageRun, Task, TaskId, VolumeResults,
 };
+use parkhang_core::policy::poison::ADVANCE;
 
 /// Returns the tasks of a job, in the order of their ids.
 pub(super) async fn of_job(pool: &PgPool, job: JobId) -> Result<Vec<Task>, StateError> {
@@ -44,6 +46,7 @@ pub(super) async fn by_ids(executor: impl PgExecutor<'_>, ids: &[i64]) -> Result
 /// Moves the deadlines of leases that are in force and wanted; returns the state of each lease, in the order of the fences.
 pub(super) async fn renew(
     pool: &PgPool,
+    epoch: Option<Epoch>,
     fences: &[Fence],
     until: DateTime<Utc>,
 ) -> Result<Vec<LeaseStatus>, StateError> {
@@ -61,9 +64,12 @@ pub(super) async fn renew(
         .await?;
     // Beats are grouped, as an update takes one of several rows that match; rows are locked in the order of ids, as a plain
     // update locks them in the order of its plan; a deadline never moves back, as beats may overtake each other. Locks are
-    // waited for and not skipped: a commit holds them for a moment, and a beat passed over would look like a lost lease.
+    // waited for and not skipped: a commit holds them for a moment, and a beat passed over would look like a lost lease. The epoch is held
+    // by the same statement, as there are more heartbeats than anything else.
     let rows = sqlx::query(
-        "with renewal as (
+        "with leads as materialized (
+             select from leadership where epoch = $6 for share
+         ), renewal as (
              select distinct id, stage, attempt, generation
              from unnest($1::bigint[], $2::text[], $3::int[], $4::bigint[]) as r (id, stage, attempt, generation)
          ), held as materialized (
@@ -72,7 +78,7 @@ pub(super) async fn renew(
              join jobs j on j.id = t.job_id
              join renewal r on t.id = r.id and t.current_stage = r.stage and t.attempts + 1 = r.attempt
                  and t.generation = r.generation
-             where t.status = 'running'
+             where t.status = 'running' and ($6::bigint is null or exists (select from leads))
              order by t.id
              for update of t
          )
@@ -87,8 +93,13 @@ pub(super) async fn renew(
     .bind(attempts)
     .bind(generations)
     .bind(until)
+    .bind(epoch.map(|epoch| epoch.0))
     .fetch_all(&mut *transaction)
     .await?;
+    if rows.is_empty() {
+        // All of them are lost, or it is not for this leader to say.
+        hold_epoch(&mut transaction, epoch).await?;
+    }
     transaction.commit().await?;
 
     let mut statuses = HashMap::with_capacity(rows.len());
@@ -110,6 +121,61 @@ pub(super) async fn renew(
         .iter()
         .map(|fence| statuses.get(fence).copied().unwrap_or(LeaseStatus::Lost))
         .collect())
+}
+
+/// Ends the row of losses of the tasks that have got on. Of most leases nothing is written: their volumes have no losses.
+pub(super) async fn note_progress(
+    pool: &PgPool,
+    epoch: Option<Epoch>,
+    finished: &[(Fence, i32)],
+) -> Result<(), StateError> {
+    if finished.is_empty() {
+        return Ok(());
+    }
+    // The rule is that of `poison::got_on`. One statement, as it comes with each heartbeat and seldom finds anything.
+    sqlx::query(
+        "with leads as materialized (
+             select from leadership where epoch = $7 for share
+         ), held as materialized (
+             select t.id, n.pages
+             from tasks t
+             join unnest($1::bigint[], $2::text[], $3::int[], $4::bigint[], $5::int[])
+                 as n (id, stage, attempt, generation, pages)
+                 on t.id = n.id and t.current_stage = n.stage and t.attempts + 1 = n.attempt
+                 and t.generation = n.generation
+             where t.status = 'running' and (t.interruptions > 0 or t.pages_done > 0)
+                 and ($7::bigint is null or exists (select from leads))
+                 and n.pages >= t.pages_done::bigint + $6
+             order by t.id
+             for update of t
+         )
+         update tasks t set pages_done = held.pages, interruptions = 0 from held where t.id = held.id",
+    )
+    .bind(finished.iter().map(|(fence, _)| fence.task.0).collect::<Vec<_>>())
+    .bind(
+        finished
+            .iter()
+            .map(|(fence, _)| fence.stage.as_str())
+            .collect::<Vec<_>>(),
+    )
+    .bind(
+        finished
+            .iter()
+            .map(|(fence, _)| fence.attempt.0)
+            .collect::<Vec<_>>(),
+    )
+    .bind(
+        finished
+            .iter()
+            .map(|(fence, _)| fence.generation.0)
+            .collect::<Vec<_>>(),
+    )
+    .bind(finished.iter().map(|(_, pages)| *pages).collect::<Vec<_>>())
+    .bind(ADVANCE)
+    .bind(epoch.map(|epoch| epoch.0))
+    .execute(pool)
+    .await?;
+    Ok(())
 }
 
 /// Returns the history of a task, in the order in which its leases began.

@@ -146,23 +146,6 @@ async fn a_large_job_keeps_its_order() {
     assert!(volumes == new.volumes);
 }
 
-/// Rows: U24.
-#[tokio::test]
-async fn a_batch_that_the_database_refuses_leaves_no_trace() {
-    let store = store().await;
-    let job = store.create_job(&new_job(2), now()).await.unwrap();
-    let tasks = store.tasks(job.id).await.unwrap();
-    let running = applied(&store, lease(&tasks[1], &job)).await;
-    let refused = Change {
-        fingerprint: Some("\0".to_owned()),
-        ..change(&running, Event::Succeeded)
-    };
-    let outcome = store.commit(&[lease(&tasks[0], &job), refused], now()).await;
-    assert!(matches!(outcome, Err(StateError::Unavailable(_))), "{outcome:?}");
-    assert_eq!(store.tasks(job.id).await.unwrap(), [tasks[0].clone(), running]);
-    assert_eq!(store.stage_runs(tasks[0].id).await.unwrap(), vec![]);
-}
-
 #[tokio::test]
 async fn a_zero_in_an_error_message_is_replaced() {
     let store = store().await;

@@ -260,9 +260,28 @@ impl VolumeLayout {
         below(&self.stage_folder(stage), "parts")
     }
 
-    pub fn part(&self, stage: &StageName, number: u32) -> ArtifactKey {
-        below(&self.parts_folder(stage), &format!("part-{number:05}.parquet"))
+    /// Checkpoint of a run under a lease. Keys are in the order of the leases.
+    pub fn part(&self, fence: &Fence, number: u32) -> ArtifactKey {
+        let lease = lease_of_part(fence);
+        below(
+            &self.parts_folder(&fence.stage),
+            &format!("{lease}-{number:05}.parquet"),
+        )
     }
+
+    /// Returns whether a checkpoint of the lease's stage was made under that lease or an earlier one.
+    pub fn is_up_to(&self, fence: &Fence, part: &ArtifactKey) -> bool {
+        let below_folder = self.parts_folder(&fence.stage).as_str().len() + 1;
+        let name = part.as_str().get(below_folder..).unwrap_or_default();
+        let lease = lease_of_part(fence);
+        // Names are in the order of the leases; those of earlier versions, which have none, come first.
+        name.get(..lease.len()).unwrap_or(name) <= lease.as_str()
+    }
+}
+
+/// Part of the name of a lease's checkpoints.
+fn lease_of_part(fence: &Fence) -> String {
+    format!("part-g{:08}-{:05}", fence.generation.0, fence.attempt.0)
 }
 
 fn volumes_folder(name: LayoutName, job: &JobKey) -> ArtifactKey {
@@ -289,6 +308,33 @@ fn built(key: Result<ArtifactKey, crate::storage::InvalidKey>) -> ArtifactKey {
 mod tests {
     use super::*;
     use parkhang_core::domain::testing::{fence, stage};
+    use parkhang_core::domain::{Attempt, Generation};
+
+    #[test]
+    fn checkpoints_are_in_the_order_of_their_leases() {
+        let layout = ArtifactLayout::bdrc_v2(&JobKey::new("J7").unwrap());
+        let volume = layout.volume(&VolumeId::new("W1", "I1").unwrap());
+        let lease = |generation, attempt| Fence {
+            generation: Generation(generation),
+            attempt: Attempt(attempt),
+            ..fence(1, "ocr")
+        };
+        let leases = [lease(0, 1), lease(0, 2), lease(1, 2), lease(2, 3), lease(10, 3)];
+        let old = volume
+            .parts_folder(&stage("ocr"))
+            .join("part-00012.parquet")
+            .unwrap();
+        let mut parts = vec![old.clone()];
+        for (place, lease) in leases.iter().enumerate() {
+            parts.extend([9, 10].map(|number| volume.part(lease, number)));
+            for (earlier, other) in leases.iter().enumerate() {
+                let part = volume.part(other, 11);
+                assert_eq!(volume.is_up_to(lease, &part), earlier <= place, "{part}");
+            }
+            assert!(volume.is_up_to(lease, &old));
+        }
+        assert!(parts.is_sorted(), "{parts:?}");
+    }
 
     /// Rows: F33.
     #[test]
@@ -315,7 +361,7 @@ mod tests {
             volume.errors(&ocr),
             volume.manifest(&ocr),
             volume.service_result(&fence(1, "clean")),
-            volume.part(&ocr, 3),
+            volume.part(&fence(1, "ocr"), 3),
             volume.fingerprint_file(&volume.ocr_results()),
         ];
         let expected = [
@@ -336,14 +382,18 @@ mod tests {
             "ocr/errors.parquet",
             "ocr/manifest.jsonl",
             "clean/result-1-g0.json",
-            "ocr/parts/part-00003.parquet",
+            "ocr/parts/part-g00000000-00001-00003.parquet",
             "ocr/ocr_results.parquet.fp.json",
         ];
         for (key, expected) in keys.iter().zip(expected) {
             assert_eq!(key.as_str(), format!("jobs/J7/volumes/W22084-I0886/{expected}"));
             assert!(key.is_under(volume.root()));
         }
-        assert!(volume.part(&ocr, 3).is_under(&volume.parts_folder(&ocr)));
+        assert!(
+            volume
+                .part(&fence(1, "ocr"), 3)
+                .is_under(&volume.parts_folder(&ocr))
+        );
     }
 
     /// Rows: 101, F7, F33.
@@ -408,7 +458,7 @@ mod tests {
             for image in super::super::image_names(&files) {
                 volume.line_image(&image, u32::MAX);
             }
-            volume.part(&stage(&"s".repeat(63)), u32::MAX);
+            volume.part(&fence(1, &"s".repeat(63)), u32::MAX);
         }
     }
 

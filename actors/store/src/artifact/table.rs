@@ -179,6 +179,18 @@ pub async fn read_table<R: ArtifactRow>(
     key: &ArtifactKey,
 ) -> Result<Table<R>, ArtifactError> {
     let bytes = store.get(key).await?;
+    decoded_table(key, bytes).await
+}
+
+/// Decodes a table as [`decode_table`] does, off the async threads.
+///
+/// # Errors
+///
+/// Those of [`decode_table`].
+pub async fn decoded_table<R: ArtifactRow>(
+    key: &ArtifactKey,
+    bytes: Bytes,
+) -> Result<Table<R>, ArtifactError> {
     off_the_async_threads(key, move |key| decode_table(&key, bytes)).await
 }
 

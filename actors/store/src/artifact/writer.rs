@@ -131,9 +131,22 @@ pub async fn write_table<R: ArtifactRow>(
     rows: Vec<R>,
     provenance: &Provenance,
 ) -> Result<(), ArtifactError> {
-    let provenance = provenance.clone();
-    let bytes = off_the_async_threads(key, move |key| encode_table(&key, rows, &provenance)).await?;
+    let bytes = encoded_table(key, rows, provenance).await?;
     Ok(store.put(key, bytes).await?)
+}
+
+/// Encodes `rows` as [`encode_table`] does, off the async threads.
+///
+/// # Errors
+///
+/// [`ArtifactError`] if the rows cannot be encoded.
+pub async fn encoded_table<R: ArtifactRow>(
+    key: &ArtifactKey,
+    rows: Vec<R>,
+    provenance: &Provenance,
+) -> Result<Bytes, ArtifactError> {
+    let provenance = provenance.clone();
+    off_the_async_threads(key, move |key| encode_table(&key, rows, &provenance)).await
 }
 
 fn properties<R: ArtifactRow>(provenance: &Provenance) -> Result<WriterProperties, ParquetError> {

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use super::names::is_image_name;
 use super::pdf::{OpenPdf, OpenPdfs, max_bytes, too_long};
-use super::{PageRef, PageSource, PageSourceError, Scan};
+use super::{MAX_SCAN, PageRef, PageSource, PageSourceError, Scan};
 use crate::storage::{ArtifactKey, ArtifactStore, InvalidKey, ObjectMeta, StorageError};
 use parkhang_core::domain::{DocumentKey, ErrorCategory, VolumeId};
 
@@ -179,8 +179,10 @@ impl PageSource for BucketFolders {
         let key = Self::folder(volume)?
             .join(&page.name)
             .map_err(|error| no_name(volume, &page.name, &error))?;
-        let bytes = self.pdfs.store.get(&key).await.map_err(|error| match error {
+        let read = self.pdfs.store.get_within(&key, MAX_SCAN).await;
+        let bytes = read.map_err(|error| match error {
             StorageError::NotFound { .. } => no_page(volume, page),
+            StorageError::TooLarge { size, .. } => page.too_large(volume, size),
             error => unreadable(volume, &page.name, &error, error.category()),
         });
         bytes.map(Scan::Image)

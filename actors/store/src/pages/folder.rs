@@ -2,11 +2,15 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
+use tokio::io::AsyncReadExt;
 
 use super::names::{is_image_name, is_pdf_name, volume_id};
 use super::pdf::{OpenPdf, OpenPdfs, max_bytes, too_long};
-use super::{PageRef, PageSource, PageSourceError, Scan};
+use super::{MAX_SCAN, PageRef, PageSource, PageSourceError, Scan};
 use parkhang_core::domain::{ErrorCategory, InvalidName, VolumeId};
+
+/// Number of entries of a folder that are tried until one can be opened.
+const NEIGHBOURS: usize = 16;
 
 /// Kinds of places that are a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -216,12 +220,9 @@ impl FolderSource {
     /// Opens a PDF anew. One that is too long is not read.
     async fn pdf(&self, volume: &VolumeId, place: &Path) -> Result<OpenPdf, PageSourceError> {
         let name = place.to_string_lossy();
-        let failed = |error: std::io::Error| unreadable(volume, &name, &error);
-        let length = tokio::fs::metadata(place).await.map_err(failed)?.len();
-        if length > max_bytes() {
-            return Err(too_long(volume, &name, length));
-        }
-        let bytes = tokio::fs::read(place).await.map_err(failed)?;
+        let failed = |error: std::io::Error| unreadable(volume, &name, place, &error);
+        let read = read_within(place, max_bytes()).await.map_err(failed)?;
+        let bytes = read.map_err(|length| too_long(volume, &name, length))?;
         self.pdfs.open(volume, &name, bytes.into()).await
     }
 }
@@ -230,7 +231,7 @@ impl FolderSource {
 impl PageSource for FolderSource {
     async fn pages(&self, volume: &VolumeId) -> Result<Vec<PageRef>, PageSourceError> {
         let (place, kind) = self.place(volume)?;
-        let failed = |error: std::io::Error| unreadable(volume, "", &error);
+        let failed = |error: std::io::Error| unreadable(volume, "", place, &error);
         match kind {
             VolumeKind::Pdf => return Ok(self.pdf(volume, place).await?.pages(volume)),
             VolumeKind::Image => {
@@ -247,11 +248,18 @@ impl PageSource for FolderSource {
         }
         let mut entries = tokio::fs::read_dir(place).await.map_err(failed)?;
         let mut pages = Vec::new();
+        let mut is_empty = true;
         while let Some(entry) = entries.next_entry().await.map_err(failed)? {
+            is_empty = false;
             let Ok(name) = entry.file_name().into_string() else {
                 continue;
             };
-            let metadata = tokio::fs::metadata(entry.path()).await.map_err(failed)?;
+            let metadata = match tokio::fs::metadata(entry.path()).await {
+                Ok(metadata) => metadata,
+                // Removed since the folder was read, or a link to nothing.
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(failed(error)),
+            };
             if metadata.is_file() && is_image_name(&name) {
                 pages.push(PageRef {
                     name,
@@ -259,6 +267,12 @@ impl PageSource for FolderSource {
                     version: None,
                 });
             }
+        }
+        // It held images when it was found.
+        if is_empty {
+            return Err(failed(std::io::Error::other(
+                "the folder is empty: is it mounted?",
+            )));
         }
         pages.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(pages)
@@ -291,34 +305,61 @@ impl PageSource for FolderSource {
                 return pdf.page(&page.name).ok_or_else(missing);
             }
         };
-        match tokio::fs::read(file).await {
-            Ok(bytes) => Ok(Scan::Image(bytes.into())),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(missing()),
-            Err(error) => Err(unreadable(volume, &page.name, &error)),
+        match read_within(&file, MAX_SCAN).await {
+            Ok(Ok(bytes)) => Ok(Scan::Image(bytes.into())),
+            Ok(Err(size)) => Err(page.too_large(volume, size)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && has_neighbour(&file) => {
+                Err(missing())
+            }
+            Err(error) => Err(unreadable(volume, &page.name, &file, &error)),
         }
     }
 }
 
-fn unreadable(volume: &VolumeId, page: &str, error: &std::io::Error) -> PageSourceError {
+/// Bytes of a file that is not longer than `limit`; the inner error is the length of one that is, or as much of it as was seen.
+async fn read_within(file: &Path, limit: u64) -> std::io::Result<Result<Vec<u8>, u64>> {
+    let file = tokio::fs::File::open(file).await?;
+    let length = file.metadata().await?.len();
+    if length > limit {
+        return Ok(Err(length));
+    }
+    let mut bytes = Vec::with_capacity(length as usize);
+    file.take(limit.saturating_add(1)).read_to_end(&mut bytes).await?;
+    let read = bytes.len() as u64;
+    Ok(if read > limit { Err(read) } else { Ok(bytes) })
+}
+
+fn unreadable(volume: &VolumeId, page: &str, place: &Path, error: &std::io::Error) -> PageSourceError {
     PageSourceError::Unreadable {
         volume: volume.clone(),
         page: page.to_owned(),
         message: error.to_string(),
-        category: category(error),
+        category: category(place, error),
     }
 }
 
-/// Category of an error of the file system: what lies in the file or the folder itself stays as it is, while anything else, such as a
-/// stale handle of a network file system, may pass and is waited out like an outage, as it is for artifacts.
-fn category(error: &std::io::Error) -> ErrorCategory {
+/// Category of an error of the file system at `place`: what lies in the file or the folder itself stays as it is, while anything else, such
+/// as a stale handle of a network file system, may pass and is waited out like an outage, as it is for artifacts.
+fn category(place: &Path, error: &std::io::Error) -> ErrorCategory {
     use std::io::ErrorKind::{
         InvalidData, InvalidFilename, InvalidInput, IsADirectory, NotADirectory, NotFound, PermissionDenied,
     };
     match error.kind() {
-        NotFound | PermissionDenied | IsADirectory | NotADirectory | InvalidData | InvalidInput
-        | InvalidFilename => ErrorCategory::Input,
+        IsADirectory | NotADirectory | InvalidData | InvalidInput | InvalidFilename => ErrorCategory::Input,
+        // The same is met where the file system is not mounted any more, or does not know who asks: then by all that lies there.
+        NotFound | PermissionDenied if has_neighbour(place) => ErrorCategory::Input,
         _ => ErrorCategory::Network,
     }
+}
+
+/// True if something else that lies beside `place` can be opened.
+fn has_neighbour(place: &Path) -> bool {
+    let beside = place.parent().and_then(|folder| std::fs::read_dir(folder).ok());
+    let others = beside.into_iter().flatten().flatten().map(|entry| entry.path());
+    others
+        .filter(|other| other != place)
+        .take(NEIGHBOURS)
+        .any(|other| std::fs::File::open(other).is_ok())
 }
 
 #[cfg(test)]

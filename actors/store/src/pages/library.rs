@@ -31,7 +31,8 @@ impl LibraryFolder {
             volume: wanted.clone(),
             page: self.root.display().to_string(),
             message,
-            category: ErrorCategory::Transient,
+            // Of a file system that is not mounted any more, an empty folder is left.
+            category: ErrorCategory::Network,
         };
         let root = self.root.clone();
         let found: Vec<FoundVolume> =

@@ -39,6 +39,9 @@ pub use read_ahead::read_ahead;
 pub use scan::{DisplayedPage, PdfPage, Scan, ScanError, ScanPixels};
 pub use survey::survey;
 
+/// Limit on the bytes of a scan that is an image file. The memory of a node holds several.
+pub const MAX_SCAN: u64 = 512 << 20;
+
 /// Page of a volume, by the name that its source gives it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PageRef {
@@ -51,6 +54,14 @@ pub struct PageRef {
 }
 
 impl PageRef {
+    fn too_large(&self, volume: &VolumeId, size: u64) -> PageSourceError {
+        PageSourceError::TooLarge {
+            volume: volume.clone(),
+            page: self.name.clone(),
+            size,
+        }
+    }
+
     /// Digest that stands for the bytes of the page; `None` if only they can tell.
     pub fn digest(&self) -> Option<Digest> {
         let version = self.version.as_ref()?;
@@ -78,6 +89,13 @@ pub enum PageSourceError {
     NoPlaces { volume: VolumeId, place: DocumentKey },
     #[error("page {page} of volume {volume} does not exist")]
     NoSuchPage { volume: VolumeId, page: String },
+    #[error("page {page} of volume {volume} has {size} bytes, and the limit is {MAX_SCAN}")]
+    TooLarge {
+        volume: VolumeId,
+        page: String,
+        /// Length in bytes, or as much of it as was seen.
+        size: u64,
+    },
     /// A PDF that cannot be opened.
     #[error("{file} of volume {volume}: {error}")]
     Pdf {
@@ -99,7 +117,9 @@ impl PageSourceError {
     pub fn category(&self) -> ErrorCategory {
         match self {
             Self::NoSuchVolume(_) | Self::NoPlaces { .. } => ErrorCategory::Config,
-            Self::NoSuchDocument { .. } | Self::NoSuchPage { .. } => ErrorCategory::Input,
+            Self::NoSuchDocument { .. } | Self::NoSuchPage { .. } | Self::TooLarge { .. } => {
+                ErrorCategory::Input
+            }
             Self::Pdf { error, .. } => scan::category(error),
             Self::Unreadable { category, .. } => *category,
         }

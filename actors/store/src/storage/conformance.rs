@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{ArtifactKey, ArtifactStore, PutOutcome, StorageError};
+use super::{ArtifactKey, ArtifactStore, MAX_OBJECT, PutOutcome, StorageError};
 use parkhang_core::domain::ErrorCategory;
 
 /// Whole suite.
@@ -35,6 +35,8 @@ pub async fn suite_of_a_bucket(store: Arc<dyn ArtifactStore>) {
     lists_folders_in_order(&*store).await;
     deletes_twice(&*store).await;
     creates_once(&*store).await;
+    replaces_what_was_seen(&*store).await;
+    has_one_winner_of_racing_replacers(store.clone()).await;
     has_one_winner_of_racing_creators(store.clone()).await;
     survives_racing_writers_and_deleters(store).await;
 }
@@ -50,9 +52,12 @@ async fn reads_back_what_was_written(store: &dyn ArtifactStore) {
     store.put_unsynced(&empty, Bytes::new()).await.unwrap();
     store.sync(&key("read")).await.unwrap();
     assert_eq!(store.get(&deep).await.unwrap(), bytes);
-    let versioned = store.get_versioned(&deep).await.unwrap();
+    let versioned = store.get_versioned(&deep, MAX_OBJECT).await.unwrap();
     assert_eq!(versioned.bytes, bytes);
-    let changed = store.get_if_changed(&deep, &versioned.version).await.unwrap();
+    let changed = store
+        .get_if_changed(&deep, &versioned.version, MAX_OBJECT)
+        .await
+        .unwrap();
     assert_eq!(changed, None);
     assert_eq!(store.get(&empty).await.unwrap(), Bytes::new());
     assert_eq!(store.head(&deep).await.unwrap().unwrap().size, 100_000);
@@ -60,8 +65,11 @@ async fn reads_back_what_was_written(store: &dyn ArtifactStore) {
 
     store.put(&deep, Bytes::from_static(b"shorter")).await.unwrap();
     assert_eq!(store.get(&deep).await.unwrap(), "shorter");
-    let changed = store.get_if_changed(&deep, &versioned.version).await.unwrap();
-    let rewritten = store.get_versioned(&deep).await.unwrap();
+    let changed = store
+        .get_if_changed(&deep, &versioned.version, MAX_OBJECT)
+        .await
+        .unwrap();
+    let rewritten = store.get_versioned(&deep, MAX_OBJECT).await.unwrap();
     assert_ne!(rewritten.version, versioned.version);
     assert_eq!(changed, Some(rewritten));
 }
@@ -95,19 +103,25 @@ async fn refuses_what_is_too_large(store: &dyn ArtifactStore) {
         .await
         .unwrap();
     assert_eq!(store.get_within(&object, 10).await.unwrap(), "0123456789");
-    let error = store.get_within(&object, 9).await.unwrap_err();
-    assert!(
-        matches!(
-            error,
-            StorageError::TooLarge {
-                size: 10,
-                limit: 9,
-                ..
-            }
-        ),
-        "{error}"
-    );
-    assert_eq!(error.category(), ErrorCategory::Input);
+    assert!(store.get_versioned(&object, 10).await.is_ok());
+    for error in [
+        store.get_within(&object, 9).await.unwrap_err(),
+        store.get_versioned(&object, 9).await.unwrap_err(),
+        store.get_if_changed(&object, "0123", 9).await.unwrap_err(),
+    ] {
+        assert!(
+            matches!(
+                error,
+                StorageError::TooLarge {
+                    size: 10,
+                    limit: 9,
+                    ..
+                }
+            ),
+            "{error}"
+        );
+        assert_eq!(error.category(), ErrorCategory::Input);
+    }
 }
 
 async fn reports_absence(store: &dyn ArtifactStore) {
@@ -116,7 +130,7 @@ async fn reports_absence(store: &dyn ArtifactStore) {
         store.get(&absent).await.unwrap_err(),
         store.get_within(&absent, 10).await.unwrap_err(),
         store.get_range(&absent, 0..1).await.unwrap_err(),
-        store.get_if_changed(&absent, "0123").await.unwrap_err(),
+        store.get_if_changed(&absent, "0123", 10).await.unwrap_err(),
     ] {
         assert!(matches!(error, StorageError::NotFound { .. }), "{error}");
         assert!(error.to_string().contains("absent/object"));
@@ -208,6 +222,48 @@ async fn creates_once(store: &dyn ArtifactStore) {
         .unwrap();
     assert_eq!((first, second), (PutOutcome::Created, PutOutcome::Exists));
     assert_eq!(store.get(&object).await.unwrap(), "1");
+}
+
+async fn replaces_what_was_seen(store: &dyn ArtifactStore) {
+    let object = key("replace/object");
+    let replace = async |text: &'static str, seen: Option<&str>| {
+        let replaced = store.replace(&object, Bytes::from_static(text.as_bytes()), seen);
+        replaced.await.unwrap()
+    };
+    let version = async || store.get_versioned(&object, MAX_OBJECT).await.unwrap().version;
+    assert_eq!(replace("1", None).await, PutOutcome::Created);
+    let first = version().await;
+    assert_eq!(replace("x", None).await, PutOutcome::Exists);
+    assert_eq!(replace("2", Some(&first)).await, PutOutcome::Created);
+    assert_eq!(replace("x", Some(&first)).await, PutOutcome::Exists);
+    assert_eq!(store.get(&object).await.unwrap(), "2");
+    let second = version().await;
+    store.delete(&object).await.unwrap();
+    assert_eq!(replace("x", Some(&second)).await, PutOutcome::Exists);
+    assert_eq!(store.head(&object).await.unwrap(), None);
+}
+
+async fn has_one_winner_of_racing_replacers(store: Arc<dyn ArtifactStore>) {
+    let object = key("race/replaced");
+    store.put(&object, Bytes::from_static(b"seen")).await.unwrap();
+    let seen = store.get_versioned(&object, MAX_OBJECT).await.unwrap().version;
+    let writers: Vec<_> = (0..16)
+        .map(|writer| {
+            let (store, object, seen) = (store.clone(), object.clone(), seen.clone());
+            tokio::spawn(async move {
+                let bytes = Bytes::from(format!("writer {writer}"));
+                store.replace(&object, bytes, Some(&seen)).await.unwrap()
+            })
+        })
+        .collect();
+    let mut winners = Vec::new();
+    for (writer, outcome) in writers.into_iter().enumerate() {
+        if outcome.await.unwrap() == PutOutcome::Created {
+            winners.push(format!("writer {writer}"));
+        }
+    }
+    assert_eq!(winners.len(), 1, "{winners:?}");
+    assert_eq!(store.get(&object).await.unwrap(), winners[0]);
 }
 
 async fn has_one_winner_of_racing_creators(store: Arc<dyn ArtifactStore>) {

@@ -50,28 +50,24 @@ impl DelayedStore {
 
 #[async_trait]
 impl ArtifactStore for DelayedStore {
-    async fn get(&self, key: &ArtifactKey) -> Result<Bytes, StorageError> {
-        self.delay.pass().await;
-        self.store.get(key).await
-    }
-
     async fn get_within(&self, key: &ArtifactKey, limit: u64) -> Result<Bytes, StorageError> {
         self.delay.pass().await;
         self.store.get_within(key, limit).await
     }
 
-    async fn get_versioned(&self, key: &ArtifactKey) -> Result<VersionedObject, StorageError> {
+    async fn get_versioned(&self, key: &ArtifactKey, limit: u64) -> Result<VersionedObject, StorageError> {
         self.delay.pass().await;
-        self.store.get_versioned(key).await
+        self.store.get_versioned(key, limit).await
     }
 
     async fn get_if_changed(
         &self,
         key: &ArtifactKey,
         version: &str,
+        limit: u64,
     ) -> Result<Option<VersionedObject>, StorageError> {
         self.delay.pass().await;
-        self.store.get_if_changed(key, version).await
+        self.store.get_if_changed(key, version, limit).await
     }
 
     async fn get_range(&self, key: &ArtifactKey, range: Range<u64>) -> Result<Bytes, StorageError> {
@@ -102,6 +98,16 @@ impl ArtifactStore for DelayedStore {
     async fn put_if_absent(&self, key: &ArtifactKey, bytes: Bytes) -> Result<PutOutcome, StorageError> {
         self.delay.pass().await;
         self.store.put_if_absent(key, bytes).await
+    }
+
+    async fn replace(
+        &self,
+        key: &ArtifactKey,
+        bytes: Bytes,
+        seen: Option<&str>,
+    ) -> Result<PutOutcome, StorageError> {
+        self.delay.pass().await;
+        self.store.replace(key, bytes, seen).await
     }
 
     async fn delete(&self, key: &ArtifactKey) -> Result<(), StorageError> {

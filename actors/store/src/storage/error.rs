@@ -67,12 +67,9 @@ impl StorageError {
             }
             Self::Remote { category, .. } => *category,
             Self::ShuttingDown { .. } => ErrorCategory::Transient,
-            Self::Io { source, .. } => match source.kind() {
-                // These wait for an operator. Anything else, a full disk too, may pass and is waited out like
-                // an outage.
-                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => ErrorCategory::Config,
-                _ => ErrorCategory::Network,
-            },
+            // A full disk, a file system that went away or takes no writes, too many open files: whichever object is asked for, it is
+            // the same, and it may pass.
+            Self::Io { .. } => ErrorCategory::Network,
         }
     }
 }

@@ -11,7 +11,10 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use super::staging::Staging;
-use super::{ArtifactKey, ArtifactStore, ObjectMeta, PutOutcome, StorageError, clamp_range};
+use super::{
+    ArtifactKey, ArtifactStore, MAX_OBJECT, ObjectMeta, PutOutcome, StorageError, check_size, clamp_range,
+    version_of,
+};
 use parkhang_core::failpoint::Failpoint;
 
 /// Number of concurrent flushes, which share one journal commit: 128 small files took 549 ms one by one and 63 ms on 16 threads
@@ -80,11 +83,9 @@ impl LocalStore {
 
 #[async_trait]
 impl ArtifactStore for LocalStore {
-    async fn get(&self, key: &ArtifactKey) -> Result<Bytes, StorageError> {
-        let read = |folder: &Folder, key: &ArtifactKey| {
-            fs::read(folder.path(key)).map_err(|source| reading("read", key, source))
-        };
-        self.blocking(key, read).await.map(Bytes::from)
+    async fn get_within(&self, key: &ArtifactKey, limit: u64) -> Result<Bytes, StorageError> {
+        self.blocking(key, move |folder, key| folder.read(key, limit))
+            .await
     }
 
     async fn get_range(&self, key: &ArtifactKey, range: Range<u64>) -> Result<Bytes, StorageError> {
@@ -115,6 +116,19 @@ impl ArtifactStore for LocalStore {
             .await
     }
 
+    async fn replace(
+        &self,
+        key: &ArtifactKey,
+        bytes: Bytes,
+        seen: Option<&str>,
+    ) -> Result<PutOutcome, StorageError> {
+        let Some(seen) = seen.map(str::to_owned) else {
+            return self.put_if_absent(key, bytes).await;
+        };
+        self.blocking(key, move |folder, key| folder.replace(key, &bytes, &seen))
+            .await
+    }
+
     async fn delete(&self, key: &ArtifactKey) -> Result<(), StorageError> {
         self.blocking(key, |folder, key| folder.delete(key)).await
     }
@@ -133,6 +147,8 @@ impl ArtifactStore for LocalStore {
 #[derive(Debug)]
 struct Folder {
     root: PathBuf,
+    /// The root held something when the store was opened.
+    had_entries: bool,
     /// Staging folder, created for the first write.
     staging: OnceLock<Staging>,
     /// Files that `put_unsynced` wrote since the last sync, each with the number of its last write: a write during a sync needs
@@ -147,6 +163,7 @@ struct Folder {
 impl Folder {
     fn new(root: PathBuf) -> Self {
         Self {
+            had_entries: has_entries(&root),
             root,
             staging: OnceLock::new(),
             unsynced: Mutex::default(),
@@ -168,6 +185,29 @@ impl Folder {
         self.root.join(key.as_str())
     }
 
+    /// Checks, where something was not found, that the folder of the store is there at all: of a file system that is not mounted any
+    /// more, an empty folder is left.
+    fn check_root(&self, action: &'static str, key: &ArtifactKey) -> Result<(), StorageError> {
+        let is_there = match self.staging.get() {
+            Some(staging) => staging.is_there(),
+            None => !self.had_entries || has_entries(&self.root),
+        };
+        if is_there {
+            return Ok(());
+        }
+        let gone = format!("what was in {} is gone: is it mounted?", self.root.display());
+        Err(failed(action, key, io::Error::other(gone)))
+    }
+
+    /// Error of a read, which tells an object that is not there from a folder that is not.
+    fn reading(&self, key: &ArtifactKey, source: io::Error) -> StorageError {
+        if !is_absence(&source) && source.kind() != io::ErrorKind::IsADirectory {
+            return failed("read", key, source);
+        }
+        let absent = StorageError::NotFound { key: key.clone() };
+        self.check_root("read", key).err().unwrap_or(absent)
+    }
+
     fn unsynced(&self) -> MutexGuard<'_, BTreeMap<ArtifactKey, u64>> {
         self.unsynced.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -180,20 +220,38 @@ impl Folder {
         match fs::metadata(self.path(key)) {
             Ok(meta) if meta.is_file() => Ok(Some(ObjectMeta { size: meta.len() })),
             Ok(_) => Ok(None),
-            Err(error) if is_absence(&error) => Ok(None),
+            Err(error) if is_absence(&error) => self.check_root("inspect", key).map(|()| None),
             Err(source) => Err(failed("inspect", key, source)),
         }
     }
 
-    fn read_range(&self, key: &ArtifactKey, range: &Range<u64>) -> Result<Bytes, StorageError> {
-        let fail = |source| reading("read", key, source);
-        let mut file = File::open(self.path(key)).map_err(fail)?;
+    /// Opens an object; returns its length, too.
+    fn open(&self, key: &ArtifactKey) -> Result<(File, u64), StorageError> {
+        let fail = |source| self.reading(key, source);
+        let file = File::open(self.path(key)).map_err(fail)?;
         let meta = file.metadata().map_err(fail)?;
         // A folder can be opened too, and has a length.
         if !meta.is_file() {
             return Err(StorageError::NotFound { key: key.clone() });
         }
-        let range = clamp_range(key, range, meta.len())?;
+        Ok((file, meta.len()))
+    }
+
+    fn read(&self, key: &ArtifactKey, limit: u64) -> Result<Bytes, StorageError> {
+        let (file, size) = self.open(key)?;
+        check_size(key, size, limit)?;
+        let mut bytes = Vec::with_capacity(size as usize);
+        // Objects never grow, but files that others wrote may.
+        let read = file.take(limit.saturating_add(1)).read_to_end(&mut bytes);
+        read.map_err(|source| self.reading(key, source))?;
+        check_size(key, bytes.len() as u64, limit)?;
+        Ok(Bytes::from(bytes))
+    }
+
+    fn read_range(&self, key: &ArtifactKey, range: &Range<u64>) -> Result<Bytes, StorageError> {
+        let fail = |source| self.reading(key, source);
+        let (mut file, size) = self.open(key)?;
+        let range = clamp_range(key, range, size)?;
         let mut bytes = vec![0; (range.end - range.start) as usize];
         file.seek(SeekFrom::Start(range.start)).map_err(fail)?;
         file.read_exact(&mut bytes).map_err(fail)?;
@@ -237,6 +295,18 @@ impl Folder {
             Err(_) if target.is_dir() => Err(StorageError::PrefixConflict { key: key.clone() }),
             Err(source) => Err(fail(source)),
         }
+    }
+
+    fn replace(&self, key: &ArtifactKey, bytes: &[u8], seen: &str) -> Result<PutOutcome, StorageError> {
+        let locked = self.staging().and_then(Staging::lock_replacements);
+        // A rename cannot compare, so those who compare take turns, in whatever process they are.
+        let _turn = locked.map_err(|source| writing(key, source))?;
+        match self.read(key, MAX_OBJECT) {
+            Ok(there) if version_of(&there) == seen => {}
+            Ok(_) | Err(StorageError::NotFound { .. }) => return Ok(PutOutcome::Exists),
+            Err(error) => return Err(error),
+        }
+        self.put(key, bytes, true).map(|()| PutOutcome::Created)
     }
 
     /// Runs `appear`, which makes `target` exist, once its folder does.
@@ -315,7 +385,10 @@ impl Folder {
         while let Some(folder) = folders.pop() {
             let entries = match fs::read_dir(self.path(&folder)) {
                 Ok(entries) => entries,
-                Err(error) if is_absence(&error) => continue,
+                Err(error) if is_absence(&error) => {
+                    self.check_root("list", prefix)?;
+                    continue;
+                }
                 Err(source) => return Err(failed("list", prefix, source)),
             };
             for entry in entries {
@@ -342,7 +415,7 @@ impl Folder {
     fn folders(&self, prefix: &ArtifactKey) -> Result<Vec<String>, StorageError> {
         let entries = match fs::read_dir(self.path(prefix)) {
             Ok(entries) => entries,
-            Err(error) if is_absence(&error) => return Ok(Vec::new()),
+            Err(error) if is_absence(&error) => return self.check_root("list", prefix).map(|()| Vec::new()),
             Err(source) => return Err(failed("list", prefix, source)),
         };
         let mut names = Vec::new();
@@ -407,6 +480,11 @@ fn sync_all(paths: &BTreeSet<PathBuf>) -> io::Result<()> {
     })
 }
 
+/// True for a folder with something in it.
+fn has_entries(folder: &Path) -> bool {
+    fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some())
+}
+
 fn is_absence(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -420,13 +498,6 @@ fn failed(action: &'static str, key: &ArtifactKey, source: io::Error) -> Storage
         key: key.clone(),
         source,
     }
-}
-
-fn reading(action: &'static str, key: &ArtifactKey, source: io::Error) -> StorageError {
-    if is_absence(&source) || source.kind() == io::ErrorKind::IsADirectory {
-        return StorageError::NotFound { key: key.clone() };
-    }
-    failed(action, key, source)
 }
 
 fn writing(key: &ArtifactKey, source: io::Error) -> StorageError {

@@ -5,7 +5,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use super::{ArtifactKey, ArtifactStore, ObjectMeta, PutOutcome, StorageError, clamp_range};
+use super::{
+    ArtifactKey, ArtifactStore, ObjectMeta, PutOutcome, StorageError, check_size, clamp_range, version_of,
+};
 
 /// Store in memory for tests, as strict as [`LocalStore`](super::LocalStore).
 #[derive(Debug, Default)]
@@ -40,8 +42,10 @@ fn check_prefixes(objects: &BTreeMap<ArtifactKey, Bytes>, key: &ArtifactKey) -> 
 
 #[async_trait]
 impl ArtifactStore for MemoryArtifacts {
-    async fn get(&self, key: &ArtifactKey) -> Result<Bytes, StorageError> {
-        find(&self.objects(), key)
+    async fn get_within(&self, key: &ArtifactKey, limit: u64) -> Result<Bytes, StorageError> {
+        let bytes = find(&self.objects(), key)?;
+        check_size(key, bytes.len() as u64, limit)?;
+        Ok(bytes)
     }
 
     async fn get_range(&self, key: &ArtifactKey, range: Range<u64>) -> Result<Bytes, StorageError> {
@@ -68,6 +72,21 @@ impl ArtifactStore for MemoryArtifacts {
         let mut objects = self.objects();
         check_prefixes(&objects, key)?;
         if objects.contains_key(key) {
+            return Ok(PutOutcome::Exists);
+        }
+        objects.insert(key.clone(), bytes);
+        Ok(PutOutcome::Created)
+    }
+
+    async fn replace(
+        &self,
+        key: &ArtifactKey,
+        bytes: Bytes,
+        seen: Option<&str>,
+    ) -> Result<PutOutcome, StorageError> {
+        let mut objects = self.objects();
+        check_prefixes(&objects, key)?;
+        if objects.get(key).map(|there| version_of(there)).as_deref() != seen {
             return Ok(PutOutcome::Exists);
         }
         objects.insert(key.clone(), bytes);

@@ -40,6 +40,9 @@ pub use local::LocalStore;
 pub use memory::MemoryArtifacts;
 pub use s3::{MAX_BACKOFF, S3Options, S3Store};
 
+/// Limit on the bytes of an object that is read whole, where its reader sets no other: more would not fit into memory with others.
+pub const MAX_OBJECT: u64 = 4 << 30;
+
 /// Facts about an object without its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ObjectMeta {
@@ -56,12 +59,12 @@ pub struct VersionedObject {
     pub version: String,
 }
 
-/// Outcome of [`ArtifactStore::put_if_absent`].
+/// Outcome of [`ArtifactStore::put_if_absent`] and [`ArtifactStore::replace`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PutOutcome {
     /// The object was created.
     Created,
-    /// The key was taken; its object is untouched.
+    /// The key was taken by another object than it was to be; that one is untouched.
     Exists,
 }
 
@@ -75,36 +78,30 @@ pub enum PutOutcome {
 /// Every method may fail with [`StorageError::Io`] or [`StorageError::Remote`]; the methods name the errors that come on top.
 #[async_trait]
 pub trait ArtifactStore: Send + Sync + Debug {
-    /// Reads an object.
+    /// Reads an object that is not longer than [`MAX_OBJECT`].
     ///
     /// # Errors
     ///
-    /// [`StorageError::NotFound`], and those of every method.
-    async fn get(&self, key: &ArtifactKey) -> Result<Bytes, StorageError>;
+    /// Those of [`get_within`](Self::get_within).
+    async fn get(&self, key: &ArtifactKey) -> Result<Bytes, StorageError> {
+        self.get_within(key, MAX_OBJECT).await
+    }
 
-    /// Reads an object that is not longer than `limit`; of a longer one nothing is fetched.
+    /// Reads an object that is not longer than `limit`; a longer one does not get into memory.
     ///
     /// # Errors
     ///
     /// [`StorageError::NotFound`], [`StorageError::TooLarge`], and those of every method.
-    async fn get_within(&self, key: &ArtifactKey, limit: u64) -> Result<Bytes, StorageError> {
-        let found = self.head(key).await?;
-        let ObjectMeta { size } = found.ok_or_else(|| StorageError::NotFound { key: key.clone() })?;
-        if size > limit {
-            let key = key.clone();
-            return Err(StorageError::TooLarge { key, size, limit });
-        }
-        self.get(key).await
-    }
+    async fn get_within(&self, key: &ArtifactKey, limit: u64) -> Result<Bytes, StorageError>;
 
     /// Reads an object with its version.
     ///
     /// # Errors
     ///
-    /// [`StorageError::NotFound`], and those of every method.
-    async fn get_versioned(&self, key: &ArtifactKey) -> Result<VersionedObject, StorageError> {
-        let bytes = self.get(key).await?;
-        let version = hex::encode(Md5::digest(&bytes));
+    /// Those of [`get_within`](Self::get_within).
+    async fn get_versioned(&self, key: &ArtifactKey, limit: u64) -> Result<VersionedObject, StorageError> {
+        let bytes = self.get_within(key, limit).await?;
+        let version = version_of(&bytes);
         Ok(VersionedObject { bytes, version })
     }
 
@@ -112,13 +109,14 @@ pub trait ArtifactStore: Send + Sync + Debug {
     ///
     /// # Errors
     ///
-    /// [`StorageError::NotFound`], and those of every method.
+    /// Those of [`get_within`](Self::get_within).
     async fn get_if_changed(
         &self,
         key: &ArtifactKey,
         version: &str,
+        limit: u64,
     ) -> Result<Option<VersionedObject>, StorageError> {
-        let object = self.get_versioned(key).await?;
+        let object = self.get_versioned(key, limit).await?;
         Ok((object.version != version).then_some(object))
     }
 
@@ -171,6 +169,19 @@ pub trait ArtifactStore: Send + Sync + Debug {
     /// Those of [`put`](Self::put).
     async fn put_if_absent(&self, key: &ArtifactKey, bytes: Bytes) -> Result<PutOutcome, StorageError>;
 
+    /// Writes an object in the place of the version that its writer has seen, or of none, unless the key holds another one by now. Durable
+    /// like `put`. A server that knows no such conditions overwrites.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`put`](Self::put).
+    async fn replace(
+        &self,
+        key: &ArtifactKey,
+        bytes: Bytes,
+        seen: Option<&str>,
+    ) -> Result<PutOutcome, StorageError>;
+
     /// Removes an object; the removal of one that is not there succeeds.
     ///
     /// # Errors
@@ -201,6 +212,20 @@ pub trait ArtifactStore: Send + Sync + Debug {
         names.dedup();
         Ok(names)
     }
+}
+
+/// Version of an object that was written in one request.
+fn version_of(bytes: &[u8]) -> String {
+    hex::encode(Md5::digest(bytes))
+}
+
+/// Checks that an object of this size may be read.
+fn check_size(key: &ArtifactKey, size: u64, limit: u64) -> Result<(), StorageError> {
+    if size > limit {
+        let key = key.clone();
+        return Err(StorageError::TooLarge { key, size, limit });
+    }
+    Ok(())
 }
 
 /// Cuts `range` at `size`, for implementations that hold the whole object.

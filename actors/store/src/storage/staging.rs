@@ -9,6 +9,9 @@ use uuid::Uuid;
 /// Folder of the staging folders, hidden from keys, of which no segment starts with a dot.
 const FOLDER: &str = ".staging";
 
+/// Lock file beside the staging folders. It stays.
+const REPLACEMENTS: &str = "replacements";
+
 /// Private folder for half-written files, on the file system of the store so that a rename out of it is atomic.
 ///
 /// The folder lives as long as a lock file beside it is locked. A crashed writer's lock falls with its process, and the
@@ -45,6 +48,19 @@ impl Staging {
                 _lock: lock,
             });
         }
+    }
+
+    /// True while the folder is there. It is not where the file system that it lies on has gone.
+    pub(super) fn is_there(&self) -> bool {
+        self.lock_path.exists()
+    }
+
+    /// Waits for the lock that is held while an object is compared and replaced; it is one for all stores of the root.
+    pub(super) fn lock_replacements(&self) -> io::Result<File> {
+        let parent = self.folder.parent().unwrap_or(&self.folder);
+        let lock = File::create(parent.join(REPLACEMENTS))?;
+        lock.lock()?;
+        Ok(lock)
     }
 
     /// Writes a new file that holds `parts` one after the other, flushed to the disk if `durable`.

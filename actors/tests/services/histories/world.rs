@@ -151,7 +151,7 @@ pub(crate) async fn past(history: &History) -> Past {
 }
 
 async fn play(history: &History) -> Past {
-    let store = Arc::new(MemoryStore::new());
+    let store = Arc::new(MemoryStore::on_clock(now));
     let artifacts = Arc::new(MemoryArtifacts::default());
     let job = NewJob {
         config: JobConfig {

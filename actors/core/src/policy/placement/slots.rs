@@ -1,9 +1,12 @@
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
-use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet};
 
 use super::Held;
-use crate::domain::{Job, PoolInfo, StageName, WorkerId};
+use crate::domain::{Job, JobKey, PoolInfo, StageName, WorkerId};
+
+/// Jobs that pools have refused lately, by pool.
+pub type Refusals = BTreeMap<WorkerId, BTreeSet<JobKey>>;
 
 /// Slots that no lease in force takes. They are computed anew each time, so nothing that a dead process held can leak.
 #[derive(Debug, Clone)]
@@ -12,20 +15,27 @@ pub struct FreeSlots<'a> {
     /// Groups of all pools, also of those without free slots.
     pools: &'a [PoolInfo],
     held: &'a [Held],
+    refusals: &'a Refusals,
     /// Nodes whose slots are closed: a suspect runs there, or will once they are empty.
     closed: HashSet<&'a str>,
 }
 
-/// Pools of a stage that have the same models loaded. There are many pools, and few such groups.
+/// Pools of a stage that have the same models loaded and refuse the same jobs. There are many pools, and few such groups.
 #[derive(Debug, Clone)]
 struct Alike<'a> {
     /// Any pool of the group.
     pool: &'a PoolInfo,
+    refused: Option<&'a BTreeSet<JobKey>>,
     /// Pools with free slots, the roomiest first, and among equals the first by name.
     roomy: BinaryHeap<(usize, Reverse<&'a WorkerId>)>,
 }
 
 impl<'a> Alike<'a> {
+    /// Whether the pools may run their stage for the job.
+    fn suits(&self, job: &Job) -> bool {
+        self.pool.suits(job) && !self.refused.is_some_and(|refused| refused.contains(&job.key))
+    }
+
     /// Roomiest pool that is not on a closed node.
     fn roomiest(&mut self, closed: &HashSet<&str>) -> Option<(usize, Reverse<&'a WorkerId>)> {
         while let Some(roomiest) = self.roomy.peek_mut() {
@@ -53,6 +63,12 @@ impl<'a> Alike<'a> {
 
 impl<'a> FreeSlots<'a> {
     pub fn of(pools: &'a [PoolInfo], held: &'a [Held]) -> Self {
+        static NONE: Refusals = BTreeMap::new();
+        Self::but_for(&NONE, pools, held)
+    }
+
+    /// Free slots of pools that are given nothing of the jobs which they have refused.
+    pub fn but_for(refusals: &'a Refusals, pools: &'a [PoolInfo], held: &'a [Held]) -> Self {
         let mut taken: HashMap<&WorkerId, usize> = HashMap::with_capacity(held.len());
         let mut closed = HashSet::new();
         for held in held {
@@ -70,10 +86,14 @@ impl<'a> FreeSlots<'a> {
             }
             let groups = by_stage.entry(&pool.stage).or_default();
             let slot = (free, Reverse(&pool.worker));
-            match groups.iter_mut().find(|group| group.pool.models == pool.models) {
+            let refused = refusals.get(&pool.worker);
+            let is_alike =
+                |group: &&mut Alike<'_>| group.pool.models == pool.models && group.refused == refused;
+            match groups.iter_mut().find(is_alike) {
                 Some(group) => group.roomy.push(slot),
                 None => groups.push(Alike {
                     pool,
+                    refused,
                     roomy: BinaryHeap::from([slot]),
                 }),
             }
@@ -82,6 +102,7 @@ impl<'a> FreeSlots<'a> {
             by_stage,
             pools,
             held,
+            refusals,
             closed,
         }
     }
@@ -101,21 +122,25 @@ impl<'a> FreeSlots<'a> {
     pub fn room_for(&self, stage: &StageName, job: &Job) -> usize {
         let groups = self.by_stage.get(stage).into_iter().flatten();
         let pools = groups
-            .filter(|group| group.pool.suits(job))
+            .filter(|group| group.suits(job))
             .flat_map(|group| &group.roomy);
         pools.map(|(free, _)| free).sum()
     }
 
     /// True if there are pools, free or not, that may run the stage for the job.
     pub(super) fn are_known(&self, stage: &StageName, job: &Job) -> bool {
+        let refuses = |pool: &PoolInfo| {
+            let refused = self.refusals.get(&pool.worker);
+            refused.is_some_and(|refused| refused.contains(&job.key))
+        };
         let mut pools = self.pools.iter();
-        pools.any(|pool| pool.stage == *stage && pool.suits(job))
+        pools.any(|pool| pool.stage == *stage && pool.suits(job) && !refuses(pool))
     }
 
     pub(super) fn take(&mut self, stage: &StageName, job: &Job) -> Option<&'a WorkerId> {
         let closed = &self.closed;
         let groups = self.by_stage.get_mut(stage)?.iter_mut();
-        let suited = groups.filter(|group| group.pool.suits(job));
+        let suited = groups.filter(|group| group.suits(job));
         let free = suited.filter_map(|group| Some((group.roomiest(closed)?, group)));
         let ((_, Reverse(worker)), group) = free.max_by_key(|(roomiest, _)| *roomiest)?;
         group.take();
@@ -165,7 +190,7 @@ impl<'a> FreeSlots<'a> {
     ) -> Option<(usize, &'a WorkerId)> {
         let groups = self.by_stage.get(stage)?.iter();
         let workers = groups
-            .filter(|group| group.pool.suits(job))
+            .filter(|group| group.suits(job))
             .flat_map(|group| &group.roomy)
             .map(|(_, Reverse(worker))| *worker);
         let open = workers.filter(|worker| !self.closed.contains(worker.node()));

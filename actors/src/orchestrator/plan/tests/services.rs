@@ -28,9 +28,16 @@ async fn pass(store: &MemoryStore, admits: usize, now: DateTime<Utc>) -> Vec<Tas
         max_in_flight: 2,
         admits,
     };
-    let mut plan = Plan::make(store, &pools, &BTreeMap::from([(worker, terms)]), LIMITS, now)
-        .await
-        .unwrap();
+    let mut plan = Plan::make(
+        store,
+        &pools,
+        &BTreeMap::from([(worker, terms)]),
+        &BTreeMap::new(),
+        LIMITS,
+        now,
+    )
+    .await
+    .unwrap();
     let changes = std::mem::take(&mut plan.changes);
     let outcomes = store.commit(&changes, now).await.unwrap();
     plan.granted(outcomes);

@@ -79,9 +79,16 @@ impl World {
     /// A pass, as the orchestrator makes it, and what the pools make of it.
     pub(super) async fn pass(&mut self) {
         let before = self.store.leases(self.now).await.unwrap().held;
-        let mut plan = Plan::make(&self.store, &self.pools, &BTreeMap::new(), LIMITS, self.now)
-            .await
-            .unwrap();
+        let mut plan = Plan::make(
+            &self.store,
+            &self.pools,
+            &BTreeMap::new(),
+            &BTreeMap::new(),
+            LIMITS,
+            self.now,
+        )
+        .await
+        .unwrap();
         let changes = std::mem::take(&mut plan.changes);
         let outcomes = self.store.commit(&changes, self.now).await.unwrap();
         for (change, outcome) in changes.iter().zip(&outcomes) {
@@ -203,7 +210,7 @@ impl World {
         match self.end(run.fence, event).await {
             Outcome::Applied(_) => assert!(holds),
             Outcome::Fenced(now) => assert!(!holds && now == Some(task)),
-            Outcome::Illegal(reason) => panic!("{reason}"),
+            Outcome::Illegal(reason) | Outcome::Refused(reason) => panic!("{reason}"),
         }
     }
 

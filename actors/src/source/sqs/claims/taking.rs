@@ -9,7 +9,6 @@ use chrono::{DateTime, Utc};
 use tracing::warn;
 
 use super::QueueClaims;
-use crate::source::commit::commit_apart;
 use crate::source::sqs::TaskMessage;
 use crate::source::sqs::decision::{Decision, Here, decide};
 use crate::source::{Claim, SourceError};
@@ -65,7 +64,7 @@ fn plan(
     messages: Vec<Message>,
     known: &Known,
     offers: &mut [Offer],
-    now: DateTime<Utc>,
+    (now, may_end): (DateTime<Utc>, bool),
 ) -> Plan {
     let mut plan = Plan::default();
     for message in messages {
@@ -81,6 +80,7 @@ fn plan(
         let here = Here {
             is_free: !free.is_empty(),
             is_suited: suited.is_some(),
+            may_end,
             has_place: known.is_none_or(|(task, _)| !is_suspect(task) || is_idle(offers)),
         };
         let decision = decide(&message.fence, known.map(|(task, job)| (task, &**job)), here, now);
@@ -120,13 +120,14 @@ fn one_of_each_task(messages: Vec<Message>) -> (Vec<Message>, Vec<Message>) {
 
 impl QueueClaims {
     /// Acts on messages of one stage: leases their tasks to workers of `offers`, or passes the messages on. One that cannot be acted
-    /// on now comes back after its visibility; what was leased beside it is handed out all the same.
+    /// on now comes back after its visibility; what was leased beside it is handed out all the same. Leases that have run out are ended if
+    /// `may_end` is true.
     pub(super) async fn take(
         &self,
         stage: &StageName,
         deliveries: Vec<Delivery>,
         offers: &mut [Offer],
-        now: DateTime<Utc>,
+        (now, may_end): (DateTime<Utc>, bool),
     ) -> Vec<Claim> {
         let Some(queue) = self.queues.get(stage) else {
             return Vec::new();
@@ -140,7 +141,7 @@ impl QueueClaims {
             let number = messages.len();
             match self.known(&messages).await {
                 Ok(known) => {
-                    let plan = plan(stage, messages, &known, offers, now);
+                    let plan = plan(stage, messages, &known, offers, (now, may_end));
                     claims.extend(self.carry_out(queue.as_ref(), stage, plan, now).await);
                 }
                 Err(error) => {
@@ -204,15 +205,15 @@ impl QueueClaims {
                 None => others.push((chosen.message, Decision::Obsolete)),
             }
         }
-        let outcomes = commit_apart(&*self.store, &changes, now).await;
+        let outcomes = match self.store.commit(&changes, now).await {
+            Ok(outcomes) => outcomes,
+            Err(error) => {
+                warn!(leases = changes.len(), %error, "cannot end leases now; their messages come back");
+                return;
+            }
+        };
         for (chosen, outcome) in ending.into_iter().zip(outcomes) {
-            let ended = match outcome {
-                Ok(outcome) => outcome.applied(),
-                Err(error) => {
-                    warn!(task = %chosen.task.id, %error, "cannot end a lease now; its message comes back");
-                    continue;
-                }
-            };
+            let ended = outcome.applied();
             match ended.filter(|task| may_be_leased(task, &chosen.job, now)) {
                 Some(task) => leases.push(Chosen { task, ..chosen }),
                 None => others.push((chosen.message, Decision::Obsolete)),
@@ -238,7 +239,13 @@ impl QueueClaims {
             Change::new(Expected::of(&chosen.task), event)
         };
         let changes: Vec<Change> = chosen.iter().map(change).collect();
-        let outcomes = commit_apart(&*self.store, &changes, now).await;
+        let outcomes = match self.store.commit(&changes, now).await {
+            Ok(outcomes) => outcomes,
+            Err(error) => {
+                warn!(tasks = changes.len(), %error, "cannot lease tasks now; their messages come back");
+                return Vec::new();
+            }
+        };
         if !changes.is_empty() {
             Failpoint::MessageClaimed.pass();
         }
@@ -248,13 +255,13 @@ impl QueueClaims {
                 message, job, worker, ..
             } = chosen;
             let task = match outcome {
-                Ok(Outcome::Applied(task)) => task,
-                Ok(Outcome::Fenced(_) | Outcome::Illegal(_)) => {
+                Outcome::Applied(task) => task,
+                Outcome::Fenced(_) | Outcome::Illegal(_) => {
                     others.push((message, Decision::Obsolete));
                     continue;
                 }
-                Err(error) => {
-                    warn!(task = %message.fence.task, %error, "cannot lease a task now; its message comes back");
+                Outcome::Refused(reason) => {
+                    warn!(task = %message.fence.task, reason, "cannot lease a task; its message comes back");
                     continue;
                 }
             };
@@ -320,6 +327,7 @@ impl QueueClaims {
 /// True for a task whose lease was ended here, and which may be leased again by the same message.
 fn may_be_leased(ended: &Task, job: &Job, now: DateTime<Utc>) -> bool {
     let here = Here {
+        may_end: true,
         is_free: true,
         is_suited: true,
         has_place: !is_suspect(ended),

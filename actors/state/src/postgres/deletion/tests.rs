@@ -1,4 +1,7 @@
+use parkhang_test_support::Wait;
+
 use crate::postgres::PostgresStore;
+use crate::postgres::commit::apply_all;
 use crate::postgres::tests::{applied, change, lease, new_job, now, store};
 use crate::{Change, StateError, StateStore};
 use parkhang_core::domain::{Job, JobStatus, TaskId, VolumeResults};
@@ -107,4 +110,29 @@ async fn what_runs_is_not_deleted() {
         [0, 0, 0, 0, 0, 0],
         "what was left goes with the job"
     );
+}
+
+#[tokio::test]
+async fn a_lease_that_is_being_written_is_waited_for() {
+    let store = store().await;
+    let job = store.create_job(&new_job(2), now()).await.unwrap();
+    let tasks = store.tasks(job.id).await.unwrap();
+    let mut writer = store.pool.begin().await.unwrap();
+    apply_all(&mut writer, &[lease(&tasks[1], &job)], now())
+        .await
+        .unwrap();
+    store.act_on_job(job.id, JobAction::Cancel).await.unwrap();
+
+    let deleter = store.clone();
+    let deletion = tokio::spawn(async move { deleter.begin_deletion(job.id, now()).await });
+    let waiting = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'";
+    let look = async || -> i64 {
+        let waits = sqlx::query_scalar(waiting).fetch_one(&store.pool).await;
+        waits.unwrap()
+    };
+    Wait::until("the deletion waits, or is over")
+        .sees_async(look, |waits| *waits > 0 || deletion.is_finished())
+        .await;
+    writer.commit().await.unwrap();
+    assert_eq!(deletion.await.unwrap().unwrap(), 1, "the stage runs");
 }

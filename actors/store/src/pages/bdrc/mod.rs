@@ -15,7 +15,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use md5::{Digest, Md5};
 
-use super::{PageRef, PageSource, PageSourceError, Scan};
+use super::{MAX_SCAN, PageRef, PageSource, PageSourceError, Scan};
 use crate::storage::{ArtifactKey, ArtifactStore, StorageError, VersionedObject};
 use parkhang_core::domain::{ErrorCategory, VolumeId};
 use place::{collection_folder, image_folder};
@@ -29,6 +29,9 @@ pub use place::volume_of_folder;
 
 /// Key of the list of the images of a volume.
 const MANIFEST: &str = "dimensions.json";
+
+/// Limit on the bytes of a list.
+const MAX_LIST: u64 = 64 << 20;
 
 /// Version of a volume: the hash that S3 keeps of its manifest. A manifest that was uploaded in parts has the number of
 /// parts behind a hyphen, which is not part of the version.
@@ -127,7 +130,7 @@ impl BdrcArchive {
     /// [`PageSourceError`] if there is no list, or if it cannot be read.
     pub async fn manifest(&self, volume: &VolumeId) -> Result<VolumeManifest, PageSourceError> {
         let key = manifest_key(volume)?;
-        let found = self.store.get_versioned(&key).await;
+        let found = self.store.get_versioned(&key, MAX_LIST).await;
         read(volume, found.map_err(|error| unreachable(volume, &error))?)
     }
 
@@ -142,7 +145,7 @@ impl BdrcArchive {
         known: &str,
     ) -> Result<Option<VolumeManifest>, PageSourceError> {
         let key = manifest_key(volume)?;
-        let found = self.store.get_if_changed(&key, known).await;
+        let found = self.store.get_if_changed(&key, known, MAX_LIST).await;
         let found = found.map_err(|error| unreachable(volume, &error))?;
         found.map(|found| read(volume, found)).transpose()
     }
@@ -216,13 +219,18 @@ impl PageSource for BdrcArchive {
         }
         let key = ArtifactKey::new(format!("{}/{}", image_folder(volume), page.name))
             .map_err(|error| unreadable(error.to_string(), ErrorCategory::Input))?;
-        let bytes = self.store.get(&key).await.map_err(|error| match error {
-            StorageError::NotFound { .. } => PageSourceError::NoSuchPage {
-                volume: volume.clone(),
-                page: page.name.clone(),
-            },
-            error => unreadable(error.to_string(), error.category()),
-        });
+        let bytes = self
+            .store
+            .get_within(&key, MAX_SCAN)
+            .await
+            .map_err(|error| match error {
+                StorageError::NotFound { .. } => PageSourceError::NoSuchPage {
+                    volume: volume.clone(),
+                    page: page.name.clone(),
+                },
+                StorageError::TooLarge { size, .. } => page.too_large(volume, size),
+                error => unreadable(error.to_string(), error.category()),
+            });
         bytes.map(Scan::Image)
     }
 }

@@ -62,7 +62,10 @@ async fn a_page_name_cannot_leave_the_volume() {
 #[tokio::test]
 async fn an_error_that_may_pass_is_not_blamed_on_the_page() {
     let volume: VolumeId = "W-I".parse().unwrap();
-    let of = |kind: std::io::ErrorKind| unreadable(&volume, "a.jpg", &kind.into()).category();
+    let root = tempfile::tempdir().unwrap();
+    touch(root.path().join("v/a.jpg"));
+    let place = root.path().join("v/a.jpg");
+    let of = |kind: std::io::ErrorKind| unreadable(&volume, "a.jpg", &place, &kind.into()).category();
     for kind in [
         std::io::ErrorKind::StaleNetworkFileHandle,
         std::io::ErrorKind::TimedOut,
@@ -70,16 +73,21 @@ async fn an_error_that_may_pass_is_not_blamed_on_the_page() {
     ] {
         assert_eq!(of(kind), ErrorCategory::Network, "{kind}");
     }
-    // EIO, which has no kind of its own.
-    let broken = std::io::Error::from_raw_os_error(5);
+    // EIO and EMFILE, which have no kinds of their own.
+    for code in [5, 24] {
+        let error = std::io::Error::from_raw_os_error(code);
+        let error = unreadable(&volume, "a.jpg", &place, &error);
+        assert_eq!(error.category(), ErrorCategory::Network, "{error}");
+    }
+    let denied = std::io::ErrorKind::PermissionDenied;
     assert_eq!(
-        unreadable(&volume, "a.jpg", &broken).category(),
-        ErrorCategory::Network
+        of(denied),
+        ErrorCategory::Network,
+        "nothing else can be opened there"
     );
-    assert_eq!(of(std::io::ErrorKind::PermissionDenied), ErrorCategory::Input);
+    touch(root.path().join("v/c.jpg"));
+    assert_eq!(of(denied), ErrorCategory::Input, "another page can be opened");
 
-    let root = tempfile::tempdir().unwrap();
-    touch(root.path().join("v/a.jpg"));
     std::fs::create_dir(root.path().join("v/b.jpg")).unwrap();
     let source = FolderSource::new(discover_volumes(&[root.path().join("v")], Some("W"), Some("I")).unwrap());
     let folder = PageRef {
@@ -160,4 +168,65 @@ async fn pdfs_are_volumes_and_so_is_an_image_that_is_named() {
     assert!(matches!(error, PageSourceError::Pdf { .. }), "{error}");
     assert_eq!(error.category(), ErrorCategory::Input);
     assert!(error.to_string().contains("W1-I3.PDF"), "{error}");
+}
+
+/// An unmounted file system leaves an empty folder, or none.
+#[tokio::test]
+async fn a_library_that_is_gone_is_an_outage_and_no_broken_page() {
+    let place = tempfile::tempdir().unwrap();
+    let (mounted, away) = (place.path().join("mounted"), place.path().join("away"));
+    for name in ["W1-I1/a.jpg", "W1-I1/b.jpg", "W1-I2.pdf", "W1-I3.jpg"] {
+        touch(mounted.join(name));
+    }
+    let places = ["W1-I1", "W1-I2.pdf", "W1-I3.jpg"].map(|name| mounted.join(name));
+    let found = discover_volumes(&places, None, None).unwrap();
+    let source = FolderSource::new(found);
+    let [folder, pdf, image] = ["W1-I1", "W1-I2", "W1-I3"].map(|volume| volume.parse().unwrap());
+    let page = source.pages(&folder).await.unwrap().remove(0);
+    let only = source.pages(&image).await.unwrap().remove(0);
+
+    std::fs::rename(&mounted, &away).unwrap();
+    for is_empty_there in [false, true] {
+        if is_empty_there {
+            std::fs::create_dir(&mounted).unwrap();
+        }
+        for error in [
+            source.pages(&folder).await.unwrap_err(),
+            source.pages(&pdf).await.unwrap_err(),
+            source.pages(&image).await.unwrap_err(),
+            source.read(&folder, &page).await.unwrap_err(),
+            source.read(&image, &only).await.unwrap_err(),
+        ] {
+            assert_eq!(error.category(), ErrorCategory::Network, "{error}");
+        }
+    }
+    // Where the volume itself was mounted, its folder is left.
+    std::fs::create_dir(mounted.join("W1-I1")).unwrap();
+    let error = source.pages(&folder).await.unwrap_err();
+    assert_eq!(error.category(), ErrorCategory::Network, "{error}");
+
+    std::fs::remove_dir_all(&mounted).unwrap();
+    std::fs::rename(&away, &mounted).unwrap();
+    assert!(source.read(&folder, &page).await.is_ok());
+    std::fs::remove_file(mounted.join("W1-I1/a.jpg")).unwrap();
+    let error = source.read(&folder, &page).await.unwrap_err();
+    assert!(matches!(error, PageSourceError::NoSuchPage { .. }), "{error}");
+    std::fs::remove_dir_all(mounted.join("W1-I1")).unwrap();
+    let error = source.pages(&folder).await.unwrap_err();
+    assert_eq!(error.category(), ErrorCategory::Input, "{error}");
+}
+
+#[tokio::test]
+async fn a_scan_that_is_too_large_is_a_broken_page_and_is_not_read() {
+    let root = tempfile::tempdir().unwrap();
+    touch(root.path().join("W1-I1/a.jpg"));
+    let source = FolderSource::new(discover_volumes(&[root.path().join("W1-I1")], None, None).unwrap());
+    let volume = "W1-I1".parse().unwrap();
+    // As long as no disk has to hold it.
+    let file = std::fs::File::create(root.path().join("W1-I1/a.jpg")).unwrap();
+    file.set_len(60 << 30).unwrap();
+    let page = source.pages(&volume).await.unwrap().remove(0);
+    let error = source.read(&volume, &page).await.unwrap_err();
+    assert_eq!(error, page.too_large(&volume, 60 << 30));
+    assert_eq!(error.category(), ErrorCategory::Input);
 }

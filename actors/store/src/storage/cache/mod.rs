@@ -17,9 +17,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use md5::{Digest, Md5};
 
-use super::{ArtifactKey, ArtifactStore, ObjectMeta, PutOutcome, StorageError, VersionedObject, clamp_range};
+use super::{
+    ArtifactKey, ArtifactStore, MAX_OBJECT, ObjectMeta, PutOutcome, StorageError, VersionedObject,
+    check_size, clamp_range, version_of,
+};
 use disk::DiskCache;
 
 /// Store of `S`'s objects, each fetched once while its copy lasts, and not at all if it was written here.
@@ -92,16 +94,17 @@ impl<S: ArtifactStore> CachedStore<S> {
     }
 
     /// The copy of an object that the store says is still good.
-    async fn fresh(&self, key: &ArtifactKey) -> Result<VersionedObject, StorageError> {
+    async fn fresh(&self, key: &ArtifactKey, limit: u64) -> Result<VersionedObject, StorageError> {
         let fetched = match self.on_disk(key, DiskCache::read).await {
-            Some(copy) => match self.store.get_if_changed(key, &copy.version).await? {
+            Some(copy) => match self.store.get_if_changed(key, &copy.version, limit).await? {
                 None => {
+                    check_size(key, copy.bytes.len() as u64, limit)?;
                     self.counts.hits.fetch_add(1, Ordering::Relaxed);
                     return Ok(copy);
                 }
                 Some(changed) => changed,
             },
-            None => self.store.get_versioned(key).await?,
+            None => self.store.get_versioned(key, limit).await?,
         };
         self.counts.misses.fetch_add(1, Ordering::Relaxed);
         let copy = fetched.clone();
@@ -113,7 +116,7 @@ impl<S: ArtifactStore> CachedStore<S> {
     /// the store has another, the first read fetches the object once more.
     async fn keep(&self, key: &ArtifactKey, bytes: Bytes) {
         let fill = move |disk: &DiskCache, key: &ArtifactKey| {
-            let version = hex::encode(Md5::digest(&bytes));
+            let version = version_of(&bytes);
             disk.fill(key, &VersionedObject { bytes, version });
         };
         self.on_disk(key, fill).await;
@@ -122,20 +125,21 @@ impl<S: ArtifactStore> CachedStore<S> {
 
 #[async_trait]
 impl<S: ArtifactStore> ArtifactStore for CachedStore<S> {
-    async fn get(&self, key: &ArtifactKey) -> Result<Bytes, StorageError> {
-        self.fresh(key).await.map(|object| object.bytes)
+    async fn get_within(&self, key: &ArtifactKey, limit: u64) -> Result<Bytes, StorageError> {
+        self.fresh(key, limit).await.map(|object| object.bytes)
     }
 
-    async fn get_versioned(&self, key: &ArtifactKey) -> Result<VersionedObject, StorageError> {
-        self.fresh(key).await
+    async fn get_versioned(&self, key: &ArtifactKey, limit: u64) -> Result<VersionedObject, StorageError> {
+        self.fresh(key, limit).await
     }
 
     async fn get_if_changed(
         &self,
         key: &ArtifactKey,
         version: &str,
+        limit: u64,
     ) -> Result<Option<VersionedObject>, StorageError> {
-        self.store.get_if_changed(key, version).await
+        self.store.get_if_changed(key, version, limit).await
     }
 
     /// Reads a part from the copy if there is a good one; a part that is read from the store is not kept.
@@ -144,7 +148,7 @@ impl<S: ArtifactStore> ArtifactStore for CachedStore<S> {
         if !self.on_disk(key, |disk, key| disk.holds(key)).await {
             return self.store.get_range(key, range).await;
         }
-        let bytes = self.fresh(key).await?.bytes;
+        let bytes = self.fresh(key, MAX_OBJECT).await?.bytes;
         let range = clamp_range(key, &range, bytes.len() as u64)?;
         Ok(bytes.slice(range.start as usize..range.end as usize))
     }
@@ -171,6 +175,19 @@ impl<S: ArtifactStore> ArtifactStore for CachedStore<S> {
 
     async fn put_if_absent(&self, key: &ArtifactKey, bytes: Bytes) -> Result<PutOutcome, StorageError> {
         let outcome = self.store.put_if_absent(key, bytes.clone()).await?;
+        if outcome == PutOutcome::Created {
+            self.keep(key, bytes).await;
+        }
+        Ok(outcome)
+    }
+
+    async fn replace(
+        &self,
+        key: &ArtifactKey,
+        bytes: Bytes,
+        seen: Option<&str>,
+    ) -> Result<PutOutcome, StorageError> {
+        let outcome = self.store.replace(key, bytes.clone(), seen).await?;
         if outcome == PutOutcome::Created {
             self.keep(key, bytes).await;
         }

@@ -1,4 +1,5 @@
 use super::*;
+use parkhang_core::domain::ErrorCategory;
 
 #[tokio::test]
 async fn a_second_process_reads_what_the_first_wrote_and_sees_no_staged_file() {
@@ -66,4 +67,56 @@ async fn a_root_that_is_a_file_is_an_error_that_names_it() {
     fs::write(&file, b"").unwrap();
     let error = LocalStore::open(&file).await.unwrap_err();
     assert!(error.to_string().contains(file.to_str().unwrap()));
+}
+
+/// An unmounted file system leaves an empty folder, or none.
+#[tokio::test]
+async fn a_folder_that_is_gone_is_an_outage_and_no_missing_object() {
+    let place = tempfile::tempdir().unwrap();
+    let (root, away) = (place.path().join("mounted"), place.path().join("away"));
+    fs::create_dir(&root).unwrap();
+    let writer = LocalStore::open(&root).await.unwrap();
+    let [key, absent] = ["jobs/a", "jobs/b"].map(|key| ArtifactKey::new(key).unwrap());
+    writer.put(&key, Bytes::from_static(b"x")).await.unwrap();
+    let reader = LocalStore::for_reading(&root);
+    let folder = ArtifactKey::new("jobs").unwrap();
+
+    fs::rename(&root, &away).unwrap();
+    for is_empty_there in [false, true] {
+        if is_empty_there {
+            fs::create_dir(&root).unwrap();
+        }
+        for store in [&writer, &reader] {
+            for error in [
+                store.get(&key).await.unwrap_err(),
+                store.get_range(&key, 0..1).await.unwrap_err(),
+                store.head(&key).await.unwrap_err(),
+                store.list(&folder).await.unwrap_err(),
+                store.folders(&folder).await.unwrap_err(),
+            ] {
+                assert_eq!(error.category(), ErrorCategory::Network, "{error}");
+                assert!(error.to_string().contains("is it mounted?"), "{error}");
+            }
+        }
+        let error = writer.put(&key, Bytes::from_static(b"y")).await.unwrap_err();
+        assert_eq!(error.category(), ErrorCategory::Network, "{error}");
+    }
+
+    fs::remove_dir(&root).unwrap();
+    fs::rename(&away, &root).unwrap();
+    for store in [&writer, &reader] {
+        assert_eq!(store.get(&key).await.unwrap(), "x");
+        let error = store.get(&absent).await.unwrap_err();
+        assert!(matches!(error, StorageError::NotFound { .. }), "{error}");
+    }
+}
+
+#[test]
+fn an_error_of_the_file_system_lies_in_no_object() {
+    let key = ArtifactKey::new("a").unwrap();
+    // EMFILE, ESTALE, EACCES, EROFS, EIO.
+    for code in [24, 116, 13, 30, 5] {
+        let error = failed("read", &key, io::Error::from_raw_os_error(code));
+        assert_eq!(error.category(), ErrorCategory::Network, "{error}");
+    }
 }

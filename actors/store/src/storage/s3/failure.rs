@@ -27,6 +27,8 @@ pub(super) enum Meaning {
     Conflict,
     /// The server does not know the request or a header of it.
     NotImplemented,
+    /// The store is shut to us, whichever object is asked for: the credentials or the rights are gone, or the bucket or its room is.
+    Shut,
     Failed(ErrorCategory),
 }
 
@@ -63,14 +65,21 @@ impl Failure {
             Meaning::UploadGone | Meaning::Conflict => ErrorCategory::Transient,
             Meaning::NotImplemented => ErrorCategory::Config,
             Meaning::Taken | Meaning::Unchanged => ErrorCategory::Unknown,
+            // It may be opened again, and until then no object is to blame.
+            Meaning::Shut => ErrorCategory::Network,
             Meaning::Failed(category) => category,
         }
     }
 
     /// True if the same request may succeed if it is sent again.
     pub(super) fn is_retryable(&self) -> bool {
-        // The request of a lost upload cannot succeed any more: `write_parts` begins another upload.
-        self.meaning != Meaning::UploadGone && self.category().retryable_by_default()
+        match self.meaning {
+            // The request of a lost upload cannot succeed any more: `write_parts` begins another upload.
+            Meaning::UploadGone => false,
+            // Not within seconds.
+            Meaning::Shut => false,
+            _ => self.category().retryable_by_default(),
+        }
     }
 
     pub(super) fn into_error(self, action: &'static str, key: &ArtifactKey, attempts: u32) -> StorageError {
@@ -124,14 +133,14 @@ where
 
 /// Codes are more exact than statuses, but not every server sends them, and answers to HEAD have none.
 fn meaning_of(status: u16, code: Option<&str>) -> Meaning {
-    use ErrorCategory::{Config, Network, Runtime, Transient, Unknown};
+    use ErrorCategory::{Config, Network, Unknown};
     match code {
         Some("NoSuchKey") => return Meaning::Absent,
         Some("NoSuchUpload") => return Meaning::UploadGone,
-        Some("NoSuchBucket") => return Meaning::Failed(Config),
+        Some("NoSuchBucket") => return Meaning::Shut,
         Some("ConditionalRequestConflict" | "OperationAborted") => return Meaning::Conflict,
         // The next try signs with fresh credentials.
-        Some("ExpiredToken" | "RequestExpired") => return Meaning::Failed(Transient),
+        Some("ExpiredToken" | "RequestExpired" | "TokenRefreshRequired") => return Meaning::Failed(Network),
         // The bytes did not arrive as they were sent.
         Some("BadDigest" | "IncompleteBody" | "XAmzContentChecksumMismatch" | "RequestTimeout") => {
             return Meaning::Failed(Network);
@@ -146,12 +155,12 @@ fn meaning_of(status: u16, code: Option<&str>) -> Meaning {
     }
     match status {
         304 => Meaning::Unchanged,
+        401 | 403 | 507 => Meaning::Shut,
         404 => Meaning::Absent,
         409 => Meaning::Conflict,
         412 => Meaning::Taken,
         416 => Meaning::PastEnd,
         501 => Meaning::NotImplemented,
-        507 => Meaning::Failed(Runtime),
         // Success that cannot be read is no success.
         200..=299 | 408 | 429 | 500..=599 => Meaning::Failed(Network),
         300..=499 => Meaning::Failed(Config),
@@ -209,9 +218,20 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_bucket_is_a_mistake_of_the_operator_and_a_missing_key_is_not() {
-        let category = |code| Failure::new(meaning_of(404, Some(code)), "", "").category();
-        assert_eq!(category("NoSuchBucket"), ErrorCategory::Config);
-        assert_eq!(category("NoSuchKey"), ErrorCategory::Input);
+    fn a_store_that_is_shut_is_an_outage_and_a_missing_key_is_not() {
+        let category = |status, code| Failure::new(meaning_of(status, Some(code)), "", "").category();
+        for (status, code) in [
+            (404, "NoSuchBucket"),
+            (403, "AccessDenied"),
+            (403, "InvalidAccessKeyId"),
+            (403, "RequestTimeTooSkewed"),
+            (401, "Unauthorized"),
+            (400, "ExpiredToken"),
+            (507, "XMinioStorageFull"),
+        ] {
+            assert_eq!(category(status, code), ErrorCategory::Network, "{status} {code}");
+        }
+        assert_eq!(category(404, "NoSuchKey"), ErrorCategory::Input);
+        assert_eq!(category(400, "InvalidArgument"), ErrorCategory::Config);
     }
 }

@@ -143,27 +143,22 @@ async fn bounded<T>(limit: Duration, work: impl Future<Output = T>) -> Result<T,
 
 #[async_trait]
 impl ArtifactStore for S3Store {
-    async fn get(&self, key: &ArtifactKey) -> Result<Bytes, StorageError> {
-        self.get_versioned(key).await.map(|object| object.bytes)
-    }
-
     async fn get_within(&self, key: &ArtifactKey, limit: u64) -> Result<Bytes, StorageError> {
-        let refused = |refusal: Refusal| refusal.into_error("read", key);
-        let read = self.bucket.read(key, Part::WholeWithin(limit)).await;
-        read.map(|object| object.bytes).map_err(refused)
+        self.get_versioned(key, limit).await.map(|object| object.bytes)
     }
 
-    async fn get_versioned(&self, key: &ArtifactKey) -> Result<VersionedObject, StorageError> {
+    async fn get_versioned(&self, key: &ArtifactKey, limit: u64) -> Result<VersionedObject, StorageError> {
         let refused = |refusal: Refusal| refusal.into_error("read", key);
-        self.bucket.read(key, Part::Whole).await.map_err(refused)
+        self.bucket.read(key, Part::Whole, limit).await.map_err(refused)
     }
 
     async fn get_if_changed(
         &self,
         key: &ArtifactKey,
         version: &str,
+        limit: u64,
     ) -> Result<Option<VersionedObject>, StorageError> {
-        match self.bucket.read(key, Part::WholeUnless(version)).await {
+        match self.bucket.read(key, Part::WholeUnless(version), limit).await {
             Ok(object) => Ok(Some(object)),
             Err(refusal) if refusal.failure.meaning == Meaning::Unchanged => Ok(None),
             Err(refusal) => Err(refusal.into_error("read", key)),
@@ -172,7 +167,12 @@ impl ArtifactStore for S3Store {
 
     async fn get_range(&self, key: &ArtifactKey, range: Range<u64>) -> Result<Bytes, StorageError> {
         if range.start < range.end {
-            match self.bucket.read(key, Part::Range(&range)).await {
+            // A server that does not know ranges sends the whole object.
+            match self
+                .bucket
+                .read(key, Part::Range(&range), range.end - range.start)
+                .await
+            {
                 Ok(object) => return Ok(object.bytes),
                 Err(refusal) if refusal.failure.meaning == Meaning::PastEnd => {}
                 Err(refusal) => return Err(refusal.into_error("read", key)),
@@ -200,6 +200,35 @@ impl ArtifactStore for S3Store {
         self.bucket.check_creates_once().await.map_err(refused)?;
         let writer = Writer::new(&self.bucket, key, Condition::Absent);
         writer.write(bytes).await.map_err(refused)
+    }
+
+    async fn replace(
+        &self,
+        key: &ArtifactKey,
+        bytes: Bytes,
+        seen: Option<&str>,
+    ) -> Result<PutOutcome, StorageError> {
+        let is_unknown = |refusal: &Refusal| refusal.failure.meaning == Meaning::NotImplemented;
+        let refused = |refusal: Refusal| refusal.into_error("replace", key);
+        let condition = match seen {
+            Some(version) => Condition::Holds(version),
+            None => match self.bucket.check_creates_once().await {
+                Ok(()) => Condition::Absent,
+                Err(refusal) if is_unknown(&refusal) => Condition::Always,
+                Err(refusal) => return Err(refused(refusal)),
+            },
+        };
+        let written = Writer::new(&self.bucket, key, condition)
+            .write(bytes.clone())
+            .await;
+        match written {
+            Err(refusal) if is_unknown(&refusal) => {
+                tracing::debug!(%key, ?refusal, "the server knows no conditions; overwriting");
+                let writer = Writer::new(&self.bucket, key, Condition::Always);
+                writer.write(bytes).await.map_err(refused)
+            }
+            written => written.map_err(refused),
+        }
     }
 
     async fn delete(&self, key: &ArtifactKey) -> Result<(), StorageError> {

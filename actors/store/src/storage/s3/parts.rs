@@ -130,6 +130,7 @@ impl Writer<'_> {
                     .key(&self.object)
                     .set_upload_id(upload.id())
                     .set_if_none_match(self.condition.if_none_match())
+                    .set_if_match(self.condition.if_match())
                     .multipart_upload(parts.clone());
                 async move {
                     let sent = bucket

@@ -16,8 +16,6 @@ const MAX_PREALLOCATION: u64 = 64 << 20;
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Part<'a> {
     Whole,
-    /// Everything, if it has no more bytes than this.
-    WholeWithin(u64),
     /// Everything, unless this is its version.
     WholeUnless(&'a str),
     /// Never empty.
@@ -25,23 +23,25 @@ pub(super) enum Part<'a> {
 }
 
 impl Bucket {
-    pub(super) async fn read(&self, key: &ArtifactKey, part: Part<'_>) -> Result<VersionedObject, Refusal> {
+    /// Reads a part that has no more bytes than `limit`.
+    pub(super) async fn read(
+        &self,
+        key: &ArtifactKey,
+        part: Part<'_>,
+        limit: u64,
+    ) -> Result<VersionedObject, Refusal> {
         let object = self.object(key.as_str());
         self.retry
             .run(|_| async {
                 let request = self.client.get_object().bucket(self.name()).key(&object);
                 let request = match part {
-                    Part::Whole | Part::WholeWithin(_) => request,
+                    Part::Whole => request,
                     Part::WholeUnless(version) => request.if_none_match(format!("\"{version}\"")),
                     // HTTP names the last byte of a range; as the range is not empty, the subtraction cannot
                     // wrap.
                     Part::Range(range) => request.range(format!("bytes={}-{}", range.start, range.end - 1)),
                 };
                 let answer = self.answered(request.send()).await?;
-                let limit = match part {
-                    Part::WholeWithin(limit) => limit,
-                    _ => u64::MAX,
-                };
                 self.receive(answer, limit).await
             })
             .await

@@ -69,7 +69,6 @@ mod tests {
 
     use super::super::failure::Meaning;
     use super::*;
-    use parkhang_core::domain::ErrorCategory;
 
     const RETRY: Retry = Retry {
         attempts: 12,
@@ -97,7 +96,7 @@ mod tests {
     async fn success_and_final_failures_end_at_once() {
         let started = Instant::now();
         assert_eq!(RETRY.run(|attempt| async move { Ok(attempt) }).await.unwrap(), 1);
-        let denied = Failure::new(Meaning::Failed(ErrorCategory::Config), "AccessDenied", "");
+        let denied = Failure::new(Meaning::Shut, "AccessDenied", "");
         let refused = RETRY
             .run(|_| async { Err::<(), _>(denied.clone()) })
             .await

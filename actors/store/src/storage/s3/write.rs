@@ -15,14 +15,23 @@ const PROBE: &str = ".creates-once";
 pub(super) const ANY: &str = "*";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Condition {
+pub(super) enum Condition<'a> {
     Always,
     Absent,
+    /// The key holds this version.
+    Holds(&'a str),
 }
 
-impl Condition {
+impl Condition<'_> {
     pub(super) fn if_none_match(self) -> Option<String> {
         (self == Self::Absent).then(|| ANY.to_owned())
+    }
+
+    pub(super) fn if_match(self) -> Option<String> {
+        match self {
+            Self::Holds(version) => Some(format!("\"{version}\"")),
+            Self::Always | Self::Absent => None,
+        }
     }
 }
 
@@ -31,13 +40,13 @@ pub(super) struct Writer<'a> {
     pub(super) bucket: &'a Bucket,
     /// Name of the object in the bucket.
     pub(super) object: String,
-    pub(super) condition: Condition,
+    pub(super) condition: Condition<'a>,
     /// Id of the write, unlike that of any other.
     id: String,
 }
 
 impl<'a> Writer<'a> {
-    pub(super) fn new(bucket: &'a Bucket, key: &ArtifactKey, condition: Condition) -> Self {
+    pub(super) fn new(bucket: &'a Bucket, key: &ArtifactKey, condition: Condition<'a>) -> Self {
         Self {
             object: bucket.object(key.as_str()),
             bucket,
@@ -85,6 +94,10 @@ impl<'a> Writer<'a> {
     ) -> Result<PutOutcome, Failure> {
         match sent {
             Ok(_) => Ok(PutOutcome::Created),
+            // What the key held is gone.
+            Err(failure) if failure.meaning == Meaning::Absent && self.condition.if_match().is_some() => {
+                Ok(PutOutcome::Exists)
+            }
             Err(failure) if failure.meaning == Meaning::Taken => {
                 if attempt > 1 && self.made_the_object().await? {
                     return Ok(PutOutcome::Created);
@@ -119,13 +132,14 @@ impl Bucket {
         &self,
         object: &str,
         bytes: Bytes,
-        condition: Condition,
+        condition: Condition<'_>,
         metadata: &str,
         value: &str,
     ) -> Result<PutObjectOutput, Failure> {
         let request = self.client.put_object().bucket(self.name()).key(object);
         let request = request
             .set_if_none_match(condition.if_none_match())
+            .set_if_match(condition.if_match())
             .metadata(metadata, value);
         self.answered(request.body(bytes.into()).send()).await
     }

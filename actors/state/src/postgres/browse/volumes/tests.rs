@@ -1,4 +1,5 @@
 use chrono::{DateTime, TimeDelta, Utc};
+use parkhang_test_support::Wait;
 use serde_json::json;
 use sqlx::raw_sql;
 
@@ -6,7 +7,8 @@ use super::*;
 use crate::postgres::PostgresStore;
 use crate::postgres::tests::{applied, change, failure, lease, new_job, now, plan_of, store};
 use crate::{Change, ImportOutcome, StateStore, VolumeImport};
-use parkhang_core::domain::{ErrorCategory, JobStatus, NewJob, TaskStatus};
+use parkhang_core::domain::{ErrorCategory, JobKey, JobStatus, NewJob, TaskStatus};
+use parkhang_core::policy::job_action::JobAction;
 use parkhang_core::policy::transition::Event;
 
 fn image(name: &str) -> ImageRecord {
@@ -335,6 +337,28 @@ async fn a_job_made_in_chunks_begins_with_the_last_of_them() {
     };
     let refused = store.create_job_in_chunks(&named, 3, now()).await.unwrap_err();
     assert!(matches!(refused, StateError::JobExists(_)), "{refused}");
+}
+
+#[tokio::test]
+async fn a_job_that_is_paused_while_it_is_made_stays_paused() {
+    let store = store().await;
+    let new = NewJob {
+        key: Some(JobKey::new("large").unwrap()),
+        ..new_job(300)
+    };
+    let key = new.key.clone().unwrap();
+    let maker = store.clone();
+    let making = tokio::spawn(async move { maker.create_job_in_chunks(&new, 1, now()).await });
+    let made = Wait::until("the job is there")
+        .sees_async(async || store.job(&key).await.unwrap(), Option::is_some)
+        .await
+        .unwrap();
+    assert_eq!(made.status, JobStatus::Created, "it has more volumes to come");
+    store.act_on_job(made.id, JobAction::Pause).await.unwrap();
+    let job = making.await.unwrap().unwrap();
+    assert_eq!(job.status, JobStatus::Paused);
+    assert_eq!(store.job_by_id(job.id).await.unwrap(), Some(job.clone()));
+    assert_eq!(store.tasks(job.id).await.unwrap().len(), 300);
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 use parkhang_test_s3::{BUCKET, Endpoint, Fault, Method, SECRET_KEY};
 
 use super::{S3Options, code_of, connect, key, options, store_at};
-use crate::storage::{ArtifactStore, StorageError};
+use crate::storage::{ArtifactStore, MAX_OBJECT, StorageError};
 use parkhang_core::domain::ErrorCategory;
 
 #[tokio::test]
@@ -47,13 +47,13 @@ async fn the_version_is_the_etag() {
     let endpoint = Endpoint::start().await;
     let store = store_at(&endpoint).await;
     store.put(&key("a"), "hello".into()).await.unwrap();
-    let object = store.get_versioned(&key("a")).await.unwrap();
+    let object = store.get_versioned(&key("a"), MAX_OBJECT).await.unwrap();
     assert_eq!(object.bytes, "hello");
     assert_eq!(object.version, "5d41402abc4b2a76b9719d911017c592");
 }
 
 #[tokio::test]
-async fn a_missing_bucket_and_a_wrong_secret_are_mistakes_of_the_operator() {
+async fn a_missing_bucket_and_a_wrong_secret_are_outages_and_no_fault_of_an_object() {
     let endpoint = Endpoint::start().await;
     let elsewhere = S3Options {
         bucket: "elsewhere".to_owned(),
@@ -64,7 +64,7 @@ async fn a_missing_bucket_and_a_wrong_secret_are_mistakes_of_the_operator() {
     for (store, code) in [(missing, "NoSuchBucket"), (locked_out, "SignatureDoesNotMatch")] {
         let error = store.get(&key("a")).await.unwrap_err();
         assert_eq!(code_of(&error), code);
-        assert_eq!(error.category(), ErrorCategory::Config);
+        assert_eq!(error.category(), ErrorCategory::Network);
         assert!(
             matches!(error, StorageError::Remote { attempts: 1, .. }),
             "{error}"

@@ -2,7 +2,7 @@ use parkhang_test_s3::{Endpoint, Fault, Method};
 use parkhang_test_support::Wait;
 
 use super::{code_of, key, noise, store_at};
-use crate::storage::{ArtifactStore, PutOutcome};
+use crate::storage::{ArtifactStore, MAX_OBJECT, PutOutcome};
 use parkhang_core::domain::ErrorCategory;
 
 const SEVERAL_PARTS: usize = (11 << 20) + 17;
@@ -80,6 +80,47 @@ async fn a_server_that_would_overwrite_is_not_asked_to_create() {
     assert_eq!(endpoint.objects.bytes("a").unwrap(), "first");
     store.put(&key("a"), "third".into()).await.unwrap();
     assert_eq!(endpoint.objects.bytes("a").unwrap(), "third");
+    // What may be overwritten is.
+    for seen in [None, Some("0123")] {
+        let replaced = store.replace(&key("a"), "fourth".into(), seen).await.unwrap();
+        assert_eq!(replaced, PutOutcome::Created, "{seen:?}");
+    }
+    assert_eq!(endpoint.objects.bytes("a").unwrap(), "fourth");
+}
+
+#[tokio::test]
+async fn a_replacement_whose_answer_was_lost_knows_its_own_object() {
+    let endpoint = Endpoint::start().await;
+    let store = store_at(&endpoint).await;
+    for bytes in [noise(1_000), noise(SEVERAL_PARTS)] {
+        let name = key("replaced");
+        store.put(&name, "seen".into()).await.unwrap();
+        let seen = store.get_versioned(&name, MAX_OBJECT).await.unwrap().version;
+        let (method, within) = match bytes.len() {
+            SEVERAL_PARTS => (Method::POST, "uploadId="),
+            _ => (Method::PUT, "replaced"),
+        };
+        endpoint.faults.plan(method, within, 1, Fault::LoseAnswer);
+        let replaced = store.replace(&name, bytes.clone(), Some(&seen)).await.unwrap();
+        assert_eq!(replaced, PutOutcome::Created);
+        assert_eq!(store.get(&name).await.unwrap(), bytes);
+        let again = store.replace(&name, "late".into(), Some(&seen)).await.unwrap();
+        assert_eq!(again, PutOutcome::Exists);
+        assert_eq!(store.get(&name).await.unwrap(), bytes);
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_refuses_conditions_is_written_to_without() {
+    let endpoint = Endpoint::start().await;
+    let store = store_at(&endpoint).await;
+    store.put(&key("a"), "seen".into()).await.unwrap();
+    let seen = store.get_versioned(&key("a"), MAX_OBJECT).await.unwrap().version;
+    let unknown = Fault::Refuse(501, "NotImplemented");
+    endpoint.faults.plan(Method::PUT, "a", 1, unknown);
+    let replaced = store.replace(&key("a"), "new".into(), Some(&seen)).await.unwrap();
+    assert_eq!(replaced, PutOutcome::Created);
+    assert_eq!(endpoint.objects.bytes("a").unwrap(), "new");
 }
 
 #[tokio::test]
