@@ -48,19 +48,23 @@ impl<R: ArtifactRow> Ledger<R> {
             final_pages: None,
             found: FoundTables::default(),
         };
-        let errors = fenced::find(run, &run.layout.errors(&run.stage)).await?;
+        let storage_error = |error: StorageError| run.storage_error(&error);
+        let folder = run.layout.stage_folder(&run.stage);
+        // One listing instead of a question for each image: a volume has thousands, and the store may be far away.
+        let objects = run.store.list(&folder).await.map_err(storage_error)?;
+        let find = async |wanted: &ArtifactKey| match objects.iter().any(|(key, _)| key == wanted) {
+            true => fenced::find(run, wanted).await,
+            false => Ok(None),
+        };
+        let errors = find(&run.layout.errors(&run.stage)).await?;
         ledger.found.errors = errors.map(|errors| errors.version);
         let table = run.table::<R>();
-        let found = fenced::find(run, &table).await?;
+        let found = find(&table).await?;
         ledger.found.table = found.as_ref().map(|found| found.version.clone());
         // Nothing counts as done then, not even the parts of an attempt that was interrupted.
         if run.config().force {
             return Ok(ledger);
         }
-        let storage_error = |error: StorageError| run.storage_error(&error);
-        let folder = run.layout.stage_folder(&run.stage);
-        let objects = run.store.list(&folder).await.map_err(storage_error)?;
-        // One listing instead of a question for each image: a volume has thousands, and the store may be far away.
         let images: HashSet<&str> = objects
             .iter()
             .filter(|(_, meta)| meta.size > 0)
