@@ -142,3 +142,13 @@ fn what_holds_no_scans_is_refused() {
     refused(&folder.path().join("missing"), "does not exist");
     refused(&file, "is neither an image");
 }
+
+#[test]
+fn a_name_tells_the_terminal_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = node(["search", "x", "--out"]);
+    command.arg(folder.path().join("a\u{1b}]0;title\u{7}"));
+    let refused = finish(command).exits(1).stderr;
+    assert!(refused.contains("a\\u{1b}]0;title\\u{7}"), "{refused}");
+    assert!(!refused.contains(['\u{1b}', '\u{7}']), "{refused}");
+}

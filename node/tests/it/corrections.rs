@@ -390,18 +390,18 @@ fn a_page_takes_so_many_edits_and_says_what_to_do_then() {
             &api,
             &api.token,
             &format!("{PAGE}/edits"),
-            &edit(&[first.clone()], &added()),
+            &edit(std::slice::from_ref(&first), &added()),
         )
         .is(200);
     }
-    let more = edit(&[first.clone()], &[with_text(&first, "more")]);
+    let more = edit(std::slice::from_ref(&first), &[with_text(&first, "more")]);
     let full = post(&api, &api.token, &format!("{PAGE}/edits"), &more).refuses(422, "invalid");
     assert!(full.contains("as many edits as a page may have"), "{full}");
     assert!(full.contains("export it"), "{full}");
     // What is there is still shown, and other pages take edits.
     let other = PAGE.replace("pages/1", "pages/2");
     let line = seen(&lines(&api.get(&other).is(200).json())[0]);
-    let edited = edit(&[line.clone()], &[with_text(&line, "ཀ")]);
+    let edited = edit(std::slice::from_ref(&line), &[with_text(&line, "ཀ")]);
     post(&api, &api.token, &format!("{other}/edits"), &edited).is(200);
     assert_eq!(
         lines(&api.get(PAGE).is(200).json()).len(),
