@@ -199,13 +199,20 @@ pub fn data_folder() -> Result<PathBuf, EmbeddedError> {
     Ok(parent.join("parkhang"))
 }
 
+/// Flag of an open that fails where the last part of the path is a link.
+const NO_LINK: i32 = nix::fcntl::OFlag::O_NOFOLLOW.bits();
+
 /// Creates `folder` with its parents; only the last one gets the account as its owner.
-fn create_owned(folder: &Path, account: Option<&Account>) -> Result<(), EmbeddedError> {
-    use std::os::unix::fs::{PermissionsExt, chown};
+/// `flags` are those with which it is opened.
+fn create_owned(folder: &Path, account: Option<&Account>, flags: i32) -> Result<(), EmbeddedError> {
+    use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, fchown};
     fs::create_dir_all(folder).map_err(at(folder))?;
+    // By what was opened, which is the folder itself and nothing that the account has put in its place.
+    let mut options = fs::OpenOptions::new();
+    let opened = options.read(true).custom_flags(flags).open(folder).map_err(at(folder))?;
     if let Some(account) = account {
-        chown(folder, Some(account.uid), Some(account.gid)).map_err(at(folder))?;
+        fchown(&opened, Some(account.uid), Some(account.gid)).map_err(at(folder))?;
     }
     // Every process that reaches the socket is superuser, so no other account may enter.
-    fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).map_err(at(folder))
+    opened.set_permissions(fs::Permissions::from_mode(0o700)).map_err(at(folder))
 }

@@ -2,8 +2,8 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
-use std::io;
-use std::os::unix::fs::{MetadataExt, chown};
+use std::io::{self, Read};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use super::binaries::Binaries;
 use super::process::{Account, command, reap};
-use super::{EmbeddedError, at, create_owned};
+use super::{EmbeddedError, NO_LINK, at, create_owned};
 
 /// Number in the name of the socket; the server listens on no TCP port.
 pub(super) const PORT: u16 = 5432;
@@ -111,7 +111,8 @@ impl Server {
     /// Creates the folders and checks that the server's account can enter them.
     pub(super) fn prepare_folder(&self) -> Result<(), EmbeddedError> {
         let account = self.account.as_ref();
-        create_owned(&self.folder, account)?;
+        // Whoever administers the machine may have put it on another disk by a link.
+        create_owned(&self.folder, account, 0)?;
         if let Some(account) = account {
             // The server is neither owner nor group of the folders above, so it enters as anybody would.
             for ancestor in self.folder.ancestors().skip(1) {
@@ -124,20 +125,18 @@ impl Server {
                 }
             }
         }
-        create_owned(&self.sockets(), account)
+        create_owned(&self.sockets(), account, NO_LINK)
     }
 
     /// Opens a file to lock, which the watcher can open too.
     pub(super) fn open_lock(&self, name: &str) -> Result<File, EmbeddedError> {
         let path = self.folder.join(name);
-        let file = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(&path)
-            .map_err(at(&path))?;
+        let mut options = OpenOptions::new();
+        let file = options.create(true).truncate(false).write(true);
+        // The folder is the account's, which may have put a link there: neither is what that leads to opened, nor given away.
+        let file = file.custom_flags(NO_LINK).open(&path).map_err(at(&path))?;
         if let Some(account) = &self.account {
-            chown(&path, Some(account.uid), Some(account.gid)).map_err(at(&path))?;
+            fchown(&file, Some(account.uid), Some(account.gid)).map_err(at(&path))?;
         }
         Ok(file)
     }
@@ -267,7 +266,12 @@ impl Server {
 
     /// Starts the server.
     fn start(&self, binaries: &Binaries) -> Result<Child, EmbeddedError> {
-        let log = File::create(self.log()).map_err(at(&self.log()))?;
+        let mut options = OpenOptions::new();
+        let log = options.create(true).truncate(true).write(true);
+        let log = log
+            .custom_flags(NO_LINK)
+            .open(self.log())
+            .map_err(at(&self.log()))?;
         let also_log = log.try_clone().map_err(at(&self.log()))?;
         let postgres = binaries.program("postgres");
         let mut command = command(&postgres, self.account.as_ref());
@@ -321,7 +325,13 @@ impl Server {
 
     /// Error with the end of the server's log.
     fn not_ready(&self) -> EmbeddedError {
-        let log = fs::read_to_string(self.log()).unwrap_or_default();
+        let mut log = String::new();
+        let opened = OpenOptions::new()
+            .read(true)
+            .custom_flags(NO_LINK)
+            .open(self.log());
+        // Of a log that cannot be read there is nothing to tell.
+        let _ = opened.and_then(|mut file| file.read_to_string(&mut log));
         let lines: Vec<&str> = log.lines().collect();
         EmbeddedError::NotReady {
             log: self.log(),
@@ -351,6 +361,8 @@ fn cannot_run(program: &OsStr) -> impl FnOnce(io::Error) -> EmbeddedError {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
     use super::*;
 
     #[test]
@@ -366,5 +378,24 @@ mod tests {
         let folder = PathBuf::from(format!("/{}", "x".repeat(100)));
         let refused = Server::new(folder, None, Durability::None);
         assert!(matches!(refused, Err(EmbeddedError::SocketPathTooLong(_))));
+    }
+
+    #[test]
+    fn what_a_link_leads_to_is_neither_opened_nor_changed() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("target");
+        fs::write(&target, "kept").unwrap();
+        let server = Server::new(folder.path().join("pg"), None, Durability::None).unwrap();
+        server.prepare_folder().unwrap();
+        symlink(&target, server.folder().join("users.lock")).unwrap();
+        assert!(server.open_lock("users.lock").is_err());
+        fs::remove_dir(server.sockets()).unwrap();
+        let elsewhere = folder.path().join("elsewhere");
+        fs::create_dir(&elsewhere).unwrap();
+        fs::set_permissions(&elsewhere, fs::Permissions::from_mode(0o755)).unwrap();
+        symlink(&elsewhere, server.sockets()).unwrap();
+        assert!(server.prepare_folder().is_err());
+        assert_eq!(elsewhere.metadata().unwrap().mode() & 0o777, 0o755);
+        assert_eq!(fs::read_to_string(&target).unwrap(), "kept");
     }
 }
