@@ -11,6 +11,7 @@ mod inbox;
 mod index;
 mod nodes;
 mod outbox;
+mod ready;
 mod services;
 mod spending;
 mod tables;
@@ -263,38 +264,7 @@ impl StateStore for MemoryStore {
         room: &BTreeMap<StageName, usize>,
         now: DateTime<Utc>,
     ) -> Result<Ready, StateError> {
-        let tables = self.tables();
-        let mut ready = Ready::default();
-        for job in tables.running_jobs() {
-            let places = room.iter().flat_map(|(stage, room)| {
-                waiting_for(&job.pipeline, stage)
-                    .into_iter()
-                    .zip(std::iter::repeat(room))
-            });
-            for (place, room) in places {
-                let mut found = 0;
-                for id in tables.index.at(job.id, &place) {
-                    let Some(task) = tables.tasks.get(&id) else {
-                        continue;
-                    };
-                    match task.not_before {
-                        _ if is_terminal(task, job.config.retry_scope) => {}
-                        Some(due) if due > now => {
-                            ready.next_due = Some(ready.next_due.map_or(due, |first| first.min(due)));
-                        }
-                        _ if found < *room => {
-                            ready.tasks.push((task.clone(), Arc::clone(job)));
-                            found += 1;
-                        }
-                        // With the room used up, the rest is of interest only where a task could tell the next time due.
-                        _ if !may_back_off(&place.0, place.1) => break,
-                        _ => {}
-                    }
-                }
-            }
-        }
-        ready.tasks.sort_by_key(|(task, _)| task.id);
-        Ok(ready)
+        Ok(ready::ready(&self.tables(), room, now))
     }
 
     async fn backlog(&self) -> Result<Vec<StageBacklog>, StateError> {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use chrono::{DateTime, Utc};
+use chrono::Utc;
 use parkhang_actors::services::{RetryOverrides, StageService};
 use parkhang_core::domain::ServiceRecord;
 use parkhang_core::domain::testing::at;

@@ -1,7 +1,7 @@
 //! Layers built from stored weights. Batch norm is a scale and a shift per output channel, so it is folded into the
 //! convolution before it once, at load time.
 
-use burn::tensor::Device;
+use parkhang_kernels::device::Device;
 use parkhang_kernels::feature_map::{DirectionWeights, FeatureMap, LstmWeights};
 use parkhang_kernels::{Conv2dShape, ConvolutionWeights, Precision};
 

@@ -295,7 +295,7 @@ fn check_shape(lines: &LineBatch, height: usize) -> Result<(), InferenceError> {
 
 #[cfg(test)]
 mod tests {
-    use burn::tensor::Device;
+    use parkhang_kernels::device::Device;
 
     use super::*;
 

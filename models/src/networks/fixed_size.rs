@@ -245,7 +245,7 @@ impl Recognizer for FixedSizeRecognizer {
 mod tests {
     use std::path::Path;
 
-    use burn::tensor::Device;
+    use parkhang_kernels::device::Device;
 
     use super::*;
     use crate::checkpoint::Checkpoint;

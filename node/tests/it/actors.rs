@@ -72,8 +72,8 @@ fn slow_storage(site: &Site, node: &str, delay_ms: &str, seconds: &str) {
 /// The state store has what a worker is at: the page of a volume, its step, and since when.
 fn what_is_going_on_is_known(site: &Site, node: &str) {
     let at_work = |actor: &Value| {
-        let page = &actor["work"]["at_work"][0];
-        (actor["work"]["job"] == JOB && page["page"].is_string() && page["since"].is_string())
+        let page = &actor["at_work"][0];
+        (actor["job"] == JOB && page["page"].is_string() && page["since"].is_string())
             .then(|| page.clone())
     };
     let page = Wait::until("a page at work is known")

@@ -38,12 +38,11 @@ pub(super) fn by_bands(
 
 #[cfg(test)]
 mod tests {
-    use burn::tensor::Device;
-
     use super::super::FeatureMap;
     use super::*;
     use crate::activation::Activation;
     use crate::convolution::{Conv2dShape, ConvolutionWeights};
+    use crate::device::Device;
     use crate::precision::Precision;
 
     #[test]

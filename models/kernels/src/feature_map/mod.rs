@@ -1,7 +1,7 @@
 //! Maps of features, and the operations on them that networks are made of.
 //!
 //! A network is written once, over [`FeatureMap`]; a processor computes it row by row in host memory ([`rows`]), a GPU as
-//! tensors ([`tensors`]). Both give the same up to rounding, which tests hold operation by operation and network by network.
+//! tensors, where the cargo feature `tensors` compiles them in. Both give the same up to rounding, which tests hold operation by operation and network by network.
 //!
 //! The trait has the operations of the five networks and no more: it is not a tensor library. An operation is coarse where
 //! the processor gains by it. A residual block is one method, because band after band of its three convolutions stays in the
@@ -15,15 +15,15 @@ mod attention;
 mod bands;
 mod recurrent;
 mod rows;
+#[cfg(feature = "tensors")]
 mod tensors;
 
 use std::fmt::Debug;
 use std::ops::Range;
 
-use burn::tensor::{Device, Tensor};
-
 use crate::activation::Activation;
 use crate::convolution::{Conv2dShape, ConvolutionWeights};
+use crate::device::Device;
 use crate::error::InferenceError;
 use crate::precision::Precision;
 use crate::row_convolution::RowMap;
@@ -255,7 +255,11 @@ pub trait Network<M>: Debug + Send + Sync {
 /// The map of a processor.
 pub type HostMap = RowMap;
 /// The map of a GPU.
-pub type DeviceMap = Tensor<4>;
+#[cfg(feature = "tensors")]
+pub type DeviceMap = burn::tensor::Tensor<4>;
+/// The map of a GPU, which nothing opens in a build without tensors; code for either kind of device compiles all the same.
+#[cfg(not(feature = "tensors"))]
+pub type DeviceMap = RowMap;
 
 #[cfg(test)]
 mod tests;

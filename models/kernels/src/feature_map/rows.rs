@@ -2,11 +2,10 @@
 
 use std::ops::Range;
 
-use burn::tensor::Device;
-
 use super::recurrent::{HostLstm, LstmWeights};
 use super::{Activation, FeatureMap, LayerNorm, MapSize, Perceptron, Pool, ResidualBlock, attention, bands};
 use crate::convolution::{Conv2dShape, ConvolutionWeights};
+use crate::device::Device;
 use crate::error::InferenceError;
 use crate::precision::Precision;
 use crate::row_convolution::{DepthwiseConvolution, InstructionSet, PooledBuffer, RowConvolution, RowMap};

@@ -185,7 +185,7 @@ impl Segmenter for DeepLabSegmenter {
 mod tests {
     use std::path::Path;
 
-    use burn::tensor::Device;
+    use parkhang_kernels::device::Device;
 
     use super::*;
     use crate::checkpoint::Checkpoint;

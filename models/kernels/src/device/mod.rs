@@ -5,17 +5,30 @@
 //! of its own, so that inference does not take turns with the geometry on the global one. Backends report failure by
 //! panicking; [`ComputeDevice::run`] is the one place where that becomes an error.
 
+#[cfg(not(feature = "tensors"))]
+mod host;
+#[cfg(feature = "tensors")]
+mod tensors;
+
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::str::FromStr;
 use std::sync::Arc;
 
-use burn::tensor::{Device, Tensor};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::error::InferenceError;
 pub use crate::precision::Precision;
+
+#[cfg(not(feature = "tensors"))]
+use host as backend;
+#[cfg(feature = "tensors")]
+use tensors as backend;
+
+pub use backend::Device;
+#[cfg(feature = "tensors")]
+pub use tensors::read;
 
 /// The kinds of device that networks run on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -39,13 +52,13 @@ impl DeviceKind {
         if self == Self::Cpu {
             return Ok(vec!["processor".to_owned()]);
         }
-        let found = enumerate(self)?;
+        let found = backend::enumerate(self)?;
         if found.is_empty() {
             return Err(DeviceError::NotFound { kind: self });
         }
         Ok(found
             .iter()
-            .map(|device| identity(device).map_or_else(|| self.to_string(), |(name, _)| name))
+            .map(|device| backend::identity(device).map_or_else(|| self.to_string(), |(name, _)| name))
             .collect())
     }
 }
@@ -175,13 +188,13 @@ impl ComputeDevice {
                     .build()?;
                 Ok(Self {
                     kind,
-                    device: Device::flex(),
+                    device: backend::processor(),
                     precision,
                     pool: Some(Arc::new(pool)),
                 })
             }
             DeviceKind::Wgpu | DeviceKind::Cuda => {
-                let mut found = enumerate(kind)?;
+                let mut found = backend::enumerate(kind)?;
                 let count = found.len();
                 if count == 0 {
                     return Err(DeviceError::NotFound { kind });
@@ -203,9 +216,8 @@ impl ComputeDevice {
                     pool: None,
                 };
                 opened
-                    // A driver that lists a device need not be able to compute on it. Reading the value back
-                    // forces the work to be done, which is queued otherwise.
-                    .run(|| read(Tensor::<1>::zeros([1], opened.burn())))
+                    // A driver that lists a device need not be able to compute on it.
+                    .run(|| backend::compute_one(opened.burn()))
                     .map_err(|reason| DeviceError::Unusable { kind, index, reason })?;
                 Ok(opened)
             }
@@ -222,7 +234,7 @@ impl ComputeDevice {
         self.precision
     }
 
-    /// The device as Burn names it.
+    /// The device as Burn names it, where tensors are compiled in.
     pub fn burn(&self) -> &Device {
         &self.device
     }
@@ -253,16 +265,6 @@ impl ComputeDevice {
     }
 }
 
-/// Copies a tensor to host memory, row-major.
-///
-/// # Errors
-/// [`InferenceError::OutOfMemory`] or [`InferenceError::Failed`] where the device could not compute it.
-pub fn read<const D: usize>(tensor: Tensor<D>) -> Result<Vec<f32>, InferenceError> {
-    tensor
-        .try_into_vec_as::<f32>()
-        .map_err(|error| backend_error(&error.to_string()))
-}
-
 /// The backends report lack of memory as text only, in a panic or in an execution error. A buffer larger than the device
 /// can have is the same to a batch: half of it fits.
 fn backend_error(message: &str) -> InferenceError {
@@ -284,46 +286,17 @@ fn backend_error(message: &str) -> InferenceError {
     }
 }
 
-/// The devices of a kind of GPU; the processor is not listed.
-fn enumerate(kind: DeviceKind) -> Result<Vec<Device>, DeviceError> {
-    match kind {
-        #[cfg(feature = "wgpu")]
-        DeviceKind::Wgpu => Ok(gpus(burn::tensor::DeviceType::Wgpu)),
-        #[cfg(feature = "cuda")]
-        DeviceKind::Cuda => Ok(gpus(burn::tensor::DeviceType::Cuda)),
-        other => Err(DeviceError::NotCompiledIn { kind: other }),
-    }
-}
-
-/// The devices of one type; none where the driver panics.
-#[cfg(any(feature = "wgpu", feature = "cuda"))]
-fn gpus(device_type: burn::tensor::DeviceType) -> Vec<Device> {
-    catch_unwind(AssertUnwindSafe(|| Device::enumerate(device_type).into_vec())).unwrap_or_default()
-}
-
-/// Name of a device as its driver states it, and whether it is a card.
-#[cfg(any(feature = "wgpu", feature = "cuda"))]
-fn identity(device: &Device) -> Option<(String, bool)> {
-    let identity = catch_unwind(AssertUnwindSafe(|| device.identity()))
-        .ok()
-        .flatten()?;
-    Some((identity.name, identity.physical.is_some()))
-}
-
-#[cfg(not(any(feature = "wgpu", feature = "cuda")))]
-fn identity(_: &Device) -> Option<(String, bool)> {
-    None
-}
-
 /// Name of the device if it is no card but a program that imitates one.
 fn software_renderer(device: &Device) -> Option<String> {
-    identity(device)
+    backend::identity(device)
         .filter(|(_, is_card)| !is_card)
         .map(|(name, _)| name)
 }
 
 #[cfg(test)]
 mod tests {
+    use burn::tensor::Tensor;
+
     use super::*;
 
     fn cpu(threads: usize) -> ComputeDevice {

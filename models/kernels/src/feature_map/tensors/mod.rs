@@ -1,5 +1,7 @@
 //! Maps as tensors, `[images, channels, rows, columns]`.
 
+mod recurrent;
+
 use std::ops::Range;
 
 use burn::module::Param;
@@ -10,7 +12,8 @@ use burn::tensor::module::{avg_pool2d, interpolate, max_pool2d};
 use burn::tensor::ops::{AvgPoolOptions, InterpolateMode, InterpolateOptions, MaxPoolOptions};
 use burn::tensor::{Device, Tensor, TensorData};
 
-use super::recurrent::{DeviceLstm, LstmWeights};
+use self::recurrent::DeviceLstm;
+use super::recurrent::LstmWeights;
 use super::{Activation, FeatureMap, LayerNorm, MapSize, Pool};
 use crate::convolution::{Conv2dShape, ConvolutionWeights};
 use crate::device::read;
