@@ -23,7 +23,6 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 
 use self::tables::Tables;
-use super::backlog::{may_back_off, waiting_for};
 use super::change::{may_adjust, rerun_changes, retry_limits};
 use super::{
     Change, ClaimRequest, JobTaskCount, Leases, NodeSnapshot, Outcome, Ready, RerunResult, StageStatistics,

@@ -73,8 +73,7 @@ fn slow_storage(site: &Site, node: &str, delay_ms: &str, seconds: &str) {
 fn what_is_going_on_is_known(site: &Site, node: &str) {
     let at_work = |actor: &Value| {
         let page = &actor["at_work"][0];
-        (actor["job"] == JOB && page["page"].is_string() && page["since"].is_string())
-            .then(|| page.clone())
+        (actor["job"] == JOB && page["page"].is_string() && page["since"].is_string()).then(|| page.clone())
     };
     let page = Wait::until("a page at work is known")
         .sees(|| actors(site, node).iter().find_map(at_work), Option::is_some);

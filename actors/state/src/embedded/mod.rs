@@ -209,10 +209,16 @@ fn create_owned(folder: &Path, account: Option<&Account>, flags: i32) -> Result<
     fs::create_dir_all(folder).map_err(at(folder))?;
     // By what was opened, which is the folder itself and nothing that the account has put in its place.
     let mut options = fs::OpenOptions::new();
-    let opened = options.read(true).custom_flags(flags).open(folder).map_err(at(folder))?;
+    let opened = options
+        .read(true)
+        .custom_flags(flags)
+        .open(folder)
+        .map_err(at(folder))?;
     if let Some(account) = account {
         fchown(&opened, Some(account.uid), Some(account.gid)).map_err(at(folder))?;
     }
     // Every process that reaches the socket is superuser, so no other account may enter.
-    opened.set_permissions(fs::Permissions::from_mode(0o700)).map_err(at(folder))
+    opened
+        .set_permissions(fs::Permissions::from_mode(0o700))
+        .map_err(at(folder))
 }

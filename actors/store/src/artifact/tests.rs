@@ -471,7 +471,7 @@ fn fuzz_tables() {
         line_index: 0,
         line_guid: "a".to_owned(),
         text: "བཀྲ་ཤིས།".to_owned(),
-        encoding: parkhang_core::domain::TextEncoding::Unicode,
+        encoding: TextEncoding::Unicode,
         page_index: 0,
         confidence: Some(0.5),
         segments: Vec::new(),

@@ -1,3 +1,5 @@
+use std::thread;
+
 use super::*;
 use parkhang_core::domain::ErrorCategory;
 
