@@ -249,7 +249,6 @@ async fn a_dead_process_is_succeeded(site: Arc<dyn Site>) {
     );
 }
 
-/// Rows: F17, U33.
 /// The store is away for longer than a lease lasts. Whoever is the first to reach it again leaves the others the time to.
 async fn an_outage_costs_nobody_a_lease(site: Arc<dyn Site>) {
     site.create(job_of(1)).await;
@@ -277,6 +276,7 @@ async fn an_outage_costs_nobody_a_lease(site: Arc<dyn Site>) {
     assert_eq!(site.tasks().await[0].interruptions, 1);
 }
 
+/// Rows: F17, U33.
 async fn renewal_keeps_a_lease(site: Arc<dyn Site>) {
     site.create(job_of(1)).await;
     let (holder, other) = (site.process("holder"), site.process("other"));
