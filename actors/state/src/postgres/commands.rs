@@ -134,15 +134,12 @@ impl PostgresStore {
         id: i64,
         outcome: &CommandOutcome,
     ) -> Result<CommandOutcome, StateError> {
-        let mut transaction = self.begin().await?;
-        sqlx::query(
+        let statement = sqlx::query(
             "update node_orders set done_at = clock_timestamp(), outcome = $2 where id = $1 and done_at is null",
         )
         .bind(id)
-        .bind(Json(outcome))
-        .execute(&mut *transaction)
-        .await?;
-        transaction.commit().await?;
+        .bind(Json(outcome));
+        self.execute(statement).await?;
         let known = self.command(id).await?.and_then(|command| command.outcome);
         Ok(known.unwrap_or_else(|| outcome.clone()))
     }

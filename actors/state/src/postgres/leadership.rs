@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use sqlx::postgres::{PgConnection, PgPool};
+use sqlx::postgres::{PgArguments, PgConnection, PgPool, PgQueryResult};
 use sqlx::{ConnectOptions, Connection};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::{info, warn};
@@ -215,11 +215,30 @@ async fn still_leads(connection: &mut PgConnection, epoch: Epoch) -> Result<bool
         .await
 }
 
+type Statement<'q> = sqlx::query::Query<'q, sqlx::Postgres, PgArguments>;
+
 impl PostgresStore {
+    /// Carries a statement out in a transaction that [`Self::begin`] begins.
+    pub(super) async fn execute(&self, statement: Statement<'_>) -> Result<PgQueryResult, StateError> {
+        execute(&self.pool, self.epoch, statement).await
+    }
+
     /// Begins a transaction of the leader whose store this is, or of anybody.
     pub(super) async fn begin(&self) -> Result<sqlx::Transaction<'static, sqlx::Postgres>, StateError> {
         begin(&self.pool, self.epoch).await
     }
+}
+
+/// Carries a statement out in a transaction that [`begin`] begins.
+pub(super) async fn execute(
+    pool: &PgPool,
+    epoch: Option<Epoch>,
+    statement: Statement<'_>,
+) -> Result<PgQueryResult, StateError> {
+    let mut transaction = begin(pool, epoch).await?;
+    let done = statement.execute(&mut *transaction).await?;
+    transaction.commit().await?;
+    Ok(done)
 }
 
 /// Begins a transaction in which `epoch`, if any, stays the current one until the end.

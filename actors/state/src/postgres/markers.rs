@@ -60,8 +60,7 @@ pub(super) async fn note(
         .iter()
         .map(|(task, generation)| (task.0, generation.0))
         .unzip();
-    let mut transaction = leadership::begin(pool, epoch).await?;
-    sqlx::query(
+    let statement = sqlx::query(
         "with held as materialized (
              select t.id, t.generation
              from tasks t
@@ -73,9 +72,7 @@ pub(super) async fn note(
          update tasks t set marked = held.generation from held where t.id = held.id",
     )
     .bind(ids)
-    .bind(generations)
-    .execute(&mut *transaction)
-    .await?;
-    transaction.commit().await?;
+    .bind(generations);
+    leadership::execute(pool, epoch, statement).await?;
     Ok(())
 }

@@ -9,7 +9,7 @@ use sqlx::postgres::PgConnection;
 use sqlx::{FromRow, Row};
 
 use super::backlog::held;
-use super::rows::{TaskRow, number, stage_name, task_columns};
+use super::rows::{Fences, TaskRow, number, stage_name, task_columns};
 use super::scaling::BY_INDEX;
 use super::{PostgresStore, jobs};
 use crate::backlog::waiting_for;
@@ -97,25 +97,6 @@ pub(super) const IN_FRONT: &str = concat!(
      ) w"
 );
 
-/// Fences as columns for `unnest`.
-struct Fences {
-    tasks: Vec<i64>,
-    stages: Vec<String>,
-    attempts: Vec<i32>,
-    generations: Vec<i64>,
-}
-
-impl Fences {
-    fn of<'a>(fences: impl Iterator<Item = &'a Fence> + Clone) -> Self {
-        Self {
-            tasks: fences.clone().map(|fence| fence.task.0).collect(),
-            stages: fences.clone().map(|fence| fence.stage.to_string()).collect(),
-            attempts: fences.clone().map(|fence| fence.attempt.0).collect(),
-            generations: fences.map(|fence| fence.generation.0).collect(),
-        }
-    }
-}
-
 #[async_trait]
 impl Outbox for PostgresStore {
     async fn outgoing(
@@ -146,8 +127,7 @@ impl Outbox for PostgresStore {
         }
         let fences = Fences::of(sent.iter().map(|(fence, _)| fence));
         let repetitions: Vec<i32> = sent.iter().map(|(_, repetition)| *repetition).collect();
-        let mut transaction = self.begin().await?;
-        sqlx::query(
+        let statement = sqlx::query(
             "with sent as (
                  select o.task_id from outbox o
                  join unnest($1::bigint[], $2::text[], $3::int[], $4::bigint[], $5::int[])
@@ -161,10 +141,8 @@ impl Outbox for PostgresStore {
         .bind(fences.attempts)
         .bind(fences.generations)
         .bind(repetitions)
-        .bind(now)
-        .execute(&mut *transaction)
-        .await?;
-        transaction.commit().await?;
+        .bind(now);
+        self.execute(statement).await?;
         Ok(())
     }
 
@@ -173,8 +151,7 @@ impl Outbox for PostgresStore {
             return Ok(());
         }
         let fences = Fences::of(fences.iter());
-        let mut transaction = self.begin().await?;
-        sqlx::query(
+        let statement = sqlx::query(
             "with withdrawn as (
                  select o.task_id from outbox o
                  join unnest($1::bigint[], $2::text[], $3::int[], $4::bigint[])
@@ -188,21 +165,14 @@ impl Outbox for PostgresStore {
         .bind(fences.stages)
         .bind(fences.attempts)
         .bind(fences.generations)
-        .bind(until)
-        .execute(&mut *transaction)
-        .await?;
-        transaction.commit().await?;
+        .bind(until);
+        self.execute(statement).await?;
         Ok(())
     }
 
     async fn republish(&self, stage: &StageName, before: DateTime<Utc>) -> Result<u64, StateError> {
-        let mut transaction = self.begin().await?;
-        let done = sqlx::query(REPUBLISH)
-            .bind(stage.as_str())
-            .bind(before)
-            .execute(&mut *transaction)
-            .await?;
-        transaction.commit().await?;
+        let statement = sqlx::query(REPUBLISH).bind(stage.as_str()).bind(before);
+        let done = self.execute(statement).await?;
         Ok(done.rows_affected())
     }
 
@@ -258,8 +228,7 @@ impl Outbox for PostgresStore {
     }
 
     async fn forget_done(&self, stage: &StageName, before: DateTime<Utc>) -> Result<u64, StateError> {
-        let mut transaction = self.begin().await?;
-        let done = sqlx::query(
+        let statement = sqlx::query(
             "with done as (
                  select o.task_id from outbox o join tasks t on o.task_id = t.id
                  where t.current_stage = 'done' and o.stage = $1 and o.published_at < $2
@@ -267,10 +236,8 @@ impl Outbox for PostgresStore {
              delete from outbox o using done where o.task_id = done.task_id",
         )
         .bind(stage.as_str())
-        .bind(before)
-        .execute(&mut *transaction)
-        .await?;
-        transaction.commit().await?;
+        .bind(before);
+        let done = self.execute(statement).await?;
         Ok(done.rows_affected())
     }
 }

@@ -237,3 +237,22 @@ pub(super) fn storable(value: &impl Serialize) -> Value {
     }
     clean(serde_json::to_value(value).unwrap_or_default())
 }
+
+/// Fences as columns for `unnest`.
+pub(super) struct Fences {
+    pub tasks: Vec<i64>,
+    pub stages: Vec<String>,
+    pub attempts: Vec<i32>,
+    pub generations: Vec<i64>,
+}
+
+impl Fences {
+    pub(super) fn of<'a>(fences: impl Iterator<Item = &'a Fence> + Clone) -> Self {
+        Self {
+            tasks: fences.clone().map(|fence| fence.task.0).collect(),
+            stages: fences.clone().map(|fence| fence.stage.to_string()).collect(),
+            attempts: fences.clone().map(|fence| fence.attempt.0).collect(),
+            generations: fences.map(|fence| fence.generation.0).collect(),
+        }
+    }
+}

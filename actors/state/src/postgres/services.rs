@@ -12,7 +12,7 @@ use sqlx::types::Json;
 use sqlx::{FromRow, Row};
 
 use super::PostgresStore;
-use super::rows::{TaskRow, stage_name, storable, storable_text, task_columns};
+use super::rows::{Fences, TaskRow, stage_name, storable, storable_text, task_columns};
 use crate::{ServiceStore, StateError};
 use parkhang_core::domain::{
     Attempt, Fence, Generation, ServiceJob, ServiceLease, ServiceMessage, ServiceRecord, TaskId, WorkerId,
@@ -33,9 +33,8 @@ const LEASES: &str = concat!(
 #[async_trait]
 impl ServiceStore for PostgresStore {
     async fn intend_submit(&self, lease: &Fence, at: DateTime<Utc>) -> Result<bool, StateError> {
-        let mut transaction = self.begin().await?;
         // The task may have been deleted a moment ago.
-        let written = sqlx::query(
+        let statement = sqlx::query(
             "insert into service_submits (task_id, stage, attempt, generation, intended_at)
              select id, $2, $3, $4, $5 from tasks where id = $1 for key share
              on conflict do nothing",
@@ -44,10 +43,8 @@ impl ServiceStore for PostgresStore {
         .bind(lease.stage.as_str())
         .bind(lease.attempt.0)
         .bind(lease.generation.0)
-        .bind(at)
-        .execute(&mut *transaction)
-        .await?;
-        transaction.commit().await?;
+        .bind(at);
+        let written = self.execute(statement).await?;
         Ok(written.rows_affected() > 0)
     }
 
@@ -131,26 +128,23 @@ impl ServiceStore for PostgresStore {
     }
 
     async fn note_polls(&self, leases: &[Fence], at: DateTime<Utc>) -> Result<(), StateError> {
-        let mut transaction = self.begin().await?;
-        sqlx::query(
+        let polled = Fences::of(leases.iter());
+        let statement = sqlx::query(
             "update service_jobs s set polls = s.polls + 1, polled_at = $5
              from unnest($1::bigint[], $2::text[], $3::int[], $4::bigint[]) as l (task_id, stage, attempt, generation)
              where (s.task_id, s.stage, s.attempt, s.generation) = (l.task_id, l.stage, l.attempt, l.generation)",
         )
-        .bind(leases.iter().map(|fence| fence.task.0).collect::<Vec<_>>())
-        .bind(leases.iter().map(|fence| fence.stage.as_str()).collect::<Vec<_>>())
-        .bind(leases.iter().map(|fence| fence.attempt.0).collect::<Vec<_>>())
-        .bind(leases.iter().map(|fence| fence.generation.0).collect::<Vec<_>>())
-        .bind(at)
-        .execute(&mut *transaction)
-        .await?;
-        transaction.commit().await?;
+        .bind(polled.tasks)
+        .bind(polled.stages)
+        .bind(polled.attempts)
+        .bind(polled.generations)
+        .bind(at);
+        self.execute(statement).await?;
         Ok(())
     }
 
     async fn note_message(&self, lease: &Fence, at: DateTime<Utc>) -> Result<(), StateError> {
-        let mut transaction = self.begin().await?;
-        sqlx::query(
+        let statement = sqlx::query(
             "update service_jobs set told_at = $5
              where task_id = $1 and stage = $2 and attempt = $3 and generation = $4 and told_at is null",
         )
@@ -158,10 +152,8 @@ impl ServiceStore for PostgresStore {
         .bind(lease.stage.as_str())
         .bind(lease.attempt.0)
         .bind(lease.generation.0)
-        .bind(at)
-        .execute(&mut *transaction)
-        .await?;
-        transaction.commit().await?;
+        .bind(at);
+        self.execute(statement).await?;
         Ok(())
     }
 
@@ -206,18 +198,13 @@ impl ServiceStore for PostgresStore {
     }
 
     async fn drop_messages(&self, numbers: &[i64]) -> Result<(), StateError> {
-        let mut transaction = self.begin().await?;
-        sqlx::query("delete from service_messages where id = any($1)")
-            .bind(numbers)
-            .execute(&mut *transaction)
-            .await?;
-        transaction.commit().await?;
+        let statement = sqlx::query("delete from service_messages where id = any($1)").bind(numbers);
+        self.execute(statement).await?;
         Ok(())
     }
 
     async fn record_service(&self, record: &ServiceRecord) -> Result<(), StateError> {
-        let mut transaction = self.begin().await?;
-        sqlx::query(
+        let statement = sqlx::query(
             "insert into services (name, failures, paused_until, error, told_at, submits, errors)
              values ($1, $2, $3, $4, $5, $6, $7)
              on conflict (name) do update
@@ -230,10 +217,8 @@ impl ServiceStore for PostgresStore {
         .bind(record.error.as_deref().map(storable_text))
         .bind(record.told_at)
         .bind(i64::try_from(record.submits).unwrap_or(i64::MAX))
-        .bind(Json(&record.errors))
-        .execute(&mut *transaction)
-        .await?;
-        transaction.commit().await?;
+        .bind(Json(&record.errors));
+        self.execute(statement).await?;
         Ok(())
     }
 

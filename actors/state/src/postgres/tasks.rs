@@ -6,7 +6,7 @@ use sqlx::Row;
 use sqlx::postgres::{PgExecutor, PgPool};
 
 use super::leadership::hold_epoch;
-use super::rows::{StageRunRow, TaskRow, VolumeResultsRow, stage_name, task_columns};
+use super::rows::{Fences, StageRunRow, TaskRow, VolumeResultsRow, stage_name, task_columns};
 use crate::StateError;
 use chrono::{DateTime, Utc};
 use parkhang_core::domain::{
@@ -53,11 +53,7 @@ pub(super) async fn renew(
     if fences.is_empty() {
         return Ok(Vec::new());
     }
-    let ids: Vec<i64> = fences.iter().map(|fence| fence.task.0).collect();
-    let stages: Vec<&str> = fences.iter().map(|fence| fence.stage.as_str()).collect();
-    let attempts: Vec<i32> = fences.iter().map(|fence| fence.attempt.0).collect();
-    let generations: Vec<i64> = fences.iter().map(|fence| fence.generation.0).collect();
-
+    let renewed = Fences::of(fences.iter());
     // Does not wait for the disk: a heartbeat lost in a crash of the server costs at most a lease.
     let mut transaction = pool
         .begin_with("begin; set local synchronous_commit = off")
@@ -88,10 +84,10 @@ pub(super) async fn renew(
          where t.id = held.id
          returning t.id, t.current_stage, t.attempts + 1 as attempt, t.generation, held.until is not null as renewed",
     )
-    .bind(ids)
-    .bind(stages)
-    .bind(attempts)
-    .bind(generations)
+    .bind(renewed.tasks)
+    .bind(renewed.stages)
+    .bind(renewed.attempts)
+    .bind(renewed.generations)
     .bind(until)
     .bind(epoch.map(|epoch| epoch.0))
     .fetch_all(&mut *transaction)
@@ -132,6 +128,7 @@ pub(super) async fn note_progress(
     if finished.is_empty() {
         return Ok(());
     }
+    let leases = Fences::of(finished.iter().map(|(fence, _)| fence));
     // The rule is that of `poison::got_on`. One statement, as it comes with each heartbeat and seldom finds anything.
     sqlx::query(
         "with leads as materialized (
@@ -151,25 +148,10 @@ pub(super) async fn note_progress(
          )
          update tasks t set pages_done = held.pages, interruptions = 0 from held where t.id = held.id",
     )
-    .bind(finished.iter().map(|(fence, _)| fence.task.0).collect::<Vec<_>>())
-    .bind(
-        finished
-            .iter()
-            .map(|(fence, _)| fence.stage.as_str())
-            .collect::<Vec<_>>(),
-    )
-    .bind(
-        finished
-            .iter()
-            .map(|(fence, _)| fence.attempt.0)
-            .collect::<Vec<_>>(),
-    )
-    .bind(
-        finished
-            .iter()
-            .map(|(fence, _)| fence.generation.0)
-            .collect::<Vec<_>>(),
-    )
+    .bind(leases.tasks)
+    .bind(leases.stages)
+    .bind(leases.attempts)
+    .bind(leases.generations)
     .bind(finished.iter().map(|(_, pages)| *pages).collect::<Vec<_>>())
     .bind(ADVANCE)
     .bind(epoch.map(|epoch| epoch.0))
