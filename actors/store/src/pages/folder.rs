@@ -2,11 +2,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
-use tokio::io::AsyncReadExt;
 
 use super::names::{is_image_name, is_pdf_name, volume_id};
 use super::pdf::{OpenPdf, OpenPdfs, max_bytes, too_long};
 use super::{MAX_SCAN, PageRef, PageSource, PageSourceError, Scan};
+use crate::storage;
 use parkhang_core::domain::{ErrorCategory, InvalidName, VolumeId};
 
 /// Number of entries of a folder that are tried until one can be opened.
@@ -316,17 +316,17 @@ impl PageSource for FolderSource {
     }
 }
 
-/// Bytes of a file that is not longer than `limit`; the inner error is the length of one that is, or as much of it as was seen.
+/// Reads a file as [`storage::read_within`] does, off the async threads.
 async fn read_within(file: &Path, limit: u64) -> std::io::Result<Result<Vec<u8>, u64>> {
-    let file = tokio::fs::File::open(file).await?;
-    let length = file.metadata().await?.len();
-    if length > limit {
-        return Ok(Err(length));
-    }
-    let mut bytes = Vec::with_capacity(length as usize);
-    file.take(limit.saturating_add(1)).read_to_end(&mut bytes).await?;
-    let read = bytes.len() as u64;
-    Ok(if read > limit { Err(read) } else { Ok(bytes) })
+    let path = file.to_owned();
+    let read = move || {
+        let file = std::fs::File::open(path)?;
+        let length = file.metadata()?.len();
+        storage::read_within(file, length, limit)
+    };
+    // Fails when the process is shutting down.
+    let read = tokio::task::spawn_blocking(read).await;
+    read.map_err(std::io::Error::other)?
 }
 
 fn unreadable(volume: &VolumeId, page: &str, place: &Path, error: &std::io::Error) -> PageSourceError {

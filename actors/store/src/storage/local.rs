@@ -14,7 +14,7 @@ use bytes::Bytes;
 use self::folders::{has_entries, make_folders, sync_all, sync_parent};
 use super::staging::Staging;
 use super::{
-    ArtifactKey, ArtifactStore, MAX_OBJECT, ObjectMeta, PutOutcome, StorageError, check_size, clamp_range,
+    ArtifactKey, ArtifactStore, MAX_OBJECT, ObjectMeta, PutOutcome, StorageError, clamp_range, read_within,
     version_of,
 };
 use parkhang_core::failpoint::Failpoint;
@@ -238,13 +238,13 @@ impl Folder {
 
     fn read(&self, key: &ArtifactKey, limit: u64) -> Result<Bytes, StorageError> {
         let (file, size) = self.open(key)?;
-        check_size(key, size, limit)?;
-        let mut bytes = Vec::with_capacity(size as usize);
-        // Objects never grow, but files that others wrote may.
-        let read = file.take(limit.saturating_add(1)).read_to_end(&mut bytes);
-        read.map_err(|source| self.reading(key, source))?;
-        check_size(key, bytes.len() as u64, limit)?;
-        Ok(Bytes::from(bytes))
+        let read = read_within(file, size, limit).map_err(|source| self.reading(key, source))?;
+        let too_large = |size| StorageError::TooLarge {
+            key: key.clone(),
+            size,
+            limit,
+        };
+        read.map(Bytes::from).map_err(too_large)
     }
 
     fn read_range(&self, key: &ArtifactKey, range: &Range<u64>) -> Result<Bytes, StorageError> {

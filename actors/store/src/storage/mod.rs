@@ -25,6 +25,8 @@ pub mod s3;
 mod staging;
 
 use std::fmt::Debug;
+use std::fs::File;
+use std::io::{self, Read};
 use std::ops::Range;
 
 use async_trait::async_trait;
@@ -212,6 +214,19 @@ pub trait ArtifactStore: Send + Sync + Debug {
         names.dedup();
         Ok(names)
     }
+}
+
+/// Reads a file of this length that is not longer than `limit`; the inner error is the length of one that is, or as much of it as was
+/// seen.
+pub(crate) fn read_within(file: File, length: u64, limit: u64) -> io::Result<Result<Vec<u8>, u64>> {
+    if length > limit {
+        return Ok(Err(length));
+    }
+    let mut bytes = Vec::with_capacity(length as usize);
+    // One that others write may grow meanwhile.
+    file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+    let read = bytes.len() as u64;
+    Ok(if read > limit { Err(read) } else { Ok(bytes) })
 }
 
 /// Version of an object that was written in one request.
