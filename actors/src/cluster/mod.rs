@@ -16,6 +16,7 @@
 //! Nodes describe themselves to the leader with their heartbeats (`registry`), and it alone writes them down: a hundred nodes need
 //! no connections to Postgres, and a list that decides nothing may be a heartbeat old.
 
+mod changing_files;
 mod connection;
 mod connection_tracker;
 mod endpoint;
@@ -38,6 +39,7 @@ mod stream;
 mod tls;
 mod transport;
 
+pub use changing_files::ChangingFiles;
 pub use error::{ClusterError, LinkError, Phase};
 pub use name::NodeName;
 pub use partition::Partition;

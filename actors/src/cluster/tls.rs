@@ -6,9 +6,8 @@
 //! certificate has been revoked loses its session.
 
 use std::fmt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -27,6 +26,8 @@ use tokio_rustls::rustls::{
 };
 use tokio_rustls::{TlsAcceptor, TlsConnector, rustls};
 use tracing::{info, warn};
+
+use super::changing_files::ChangingFiles;
 
 /// Between two looks whether the files have changed. Each connection looks as well.
 pub(super) const LOOK: Duration = Duration::from_secs(10);
@@ -71,29 +72,14 @@ pub struct TlsIdentity(Arc<Shared>);
 struct Shared {
     files: TlsFiles,
     loaded: watch::Sender<Arc<Loaded>>,
-    /// The files as they were at the last look.
-    seen: Mutex<Stamps>,
+    changing: ChangingFiles,
 }
 
-/// What is made of the files.
+/// Both sides of a connection and the demands on a node's certificate, made of the files.
 struct Loaded {
     acceptor: TlsAcceptor,
     connector: TlsConnector,
     nodes: Arc<dyn ClientCertVerifier>,
-}
-
-/// Inode, length and time of change of each file that is there, by which it is seen that one has changed.
-type Stamps = Vec<Option<(u64, u64, i64, i64)>>;
-
-impl TlsFiles {
-    fn stamps(&self) -> Stamps {
-        let paths = [&self.authority, &self.chain, &self.key].into_iter();
-        let stamp = |path: &PathBuf| {
-            let found = path.metadata().ok()?;
-            Some((found.ino(), found.len(), found.mtime(), found.mtime_nsec()))
-        };
-        paths.chain(&self.revoked).map(stamp).collect()
-    }
 }
 
 impl TlsIdentity {
@@ -103,10 +89,14 @@ impl TlsIdentity {
     ///
     /// When one of them cannot be read or used.
     pub fn load(files: TlsFiles) -> Result<Self, TlsError> {
-        // Before the files are read: one that changes meanwhile is read again at the next look.
-        let seen = Mutex::new(files.stamps());
+        let paths = [&files.authority, &files.chain, &files.key].into_iter();
+        let changing = ChangingFiles::new(paths.chain(&files.revoked).cloned().collect());
         let loaded = watch::Sender::new(Arc::new(Loaded::read(&files)?));
-        Ok(Self(Arc::new(Shared { files, loaded, seen })))
+        Ok(Self(Arc::new(Shared {
+            files,
+            loaded,
+            changing,
+        })))
     }
 
     pub(super) fn acceptor(&self) -> TlsAcceptor {
@@ -124,14 +114,12 @@ impl TlsIdentity {
 
     /// Reads the files anew if any of them has changed. Where they cannot be used, what was read before stays.
     pub(super) fn look(&self) {
-        let Shared { files, loaded, seen } = &*self.0;
-        // Stamps are replaced as a whole.
-        let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = files.stamps();
-        if *seen == now {
-            return;
-        }
-        match Loaded::read(files) {
+        let Shared {
+            files,
+            loaded,
+            changing,
+        } = &*self.0;
+        changing.if_changed(|| match Loaded::read(files) {
             Ok(anew) => {
                 info!("certificates have changed and are used from now on");
                 loaded.send_replace(Arc::new(anew));
@@ -143,8 +131,7 @@ impl TlsIdentity {
                     "certificates have changed and cannot be used; those that were read before stay in use"
                 );
             }
-        }
-        *seen = now;
+        });
     }
 
     /// Waits until the certificate of a peer is not accepted any more.

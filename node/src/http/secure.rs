@@ -1,11 +1,11 @@
 //! TLS of a listener.
 
 use std::fmt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result};
+use parkhang_actors::cluster::ChangingFiles;
 use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::PrivateKeyDer;
@@ -22,17 +22,9 @@ pub struct Certificate(Arc<Files>);
 struct Files {
     certificate: PathBuf,
     key: PathBuf,
-    loaded: Mutex<Loaded>,
+    changing: ChangingFiles,
+    acceptor: Mutex<TlsAcceptor>,
 }
-
-struct Loaded {
-    acceptor: TlsAcceptor,
-    /// The files as they were when they were last looked at.
-    seen: Stamps,
-}
-
-/// Inode, length and time of change of each file that is there, by which it is seen that one has changed.
-type Stamps = [Option<(u64, u64, i64, i64)>; 2];
 
 impl Certificate {
     /// Reads a certificate and its key, both in PEM. Clients need no certificate: tokens authenticate them.
@@ -41,13 +33,13 @@ impl Certificate {
     ///
     /// If a file cannot be read, or they do not belong together.
     pub fn read(certificate: &Path, key: &Path) -> Result<Self> {
-        // Before the files are read: one that changes meanwhile is read again by the next connection.
-        let seen = stamps(certificate, key);
-        let acceptor = acceptor(certificate, key)?;
+        let changing = ChangingFiles::new(vec![certificate.to_owned(), key.to_owned()]);
+        let acceptor = Mutex::new(acceptor(certificate, key)?);
         Ok(Self(Arc::new(Files {
             certificate: certificate.to_owned(),
             key: key.to_owned(),
-            loaded: Mutex::new(Loaded { acceptor, seen }),
+            changing,
+            acceptor,
         })))
     }
 
@@ -56,28 +48,25 @@ impl Certificate {
         let Files {
             certificate,
             key,
-            loaded,
+            changing,
+            acceptor: current,
         } = &*self.0;
-        // Each part is replaced as a whole.
-        let mut loaded = loaded.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = stamps(certificate, key);
-        if loaded.seen != now {
-            loaded.seen = now;
-            match acceptor(certificate, key) {
-                Ok(anew) => {
-                    info!(certificate = %certificate.display(), "the certificate has changed and is used from now on");
-                    loaded.acceptor = anew;
-                }
-                Err(error) => {
-                    let error = format!("{error:#}");
-                    warn!(
-                        error,
-                        "the certificate has changed and cannot be used; the one before stays in use"
-                    );
-                }
+        // It is replaced as a whole.
+        let current = || current.lock().unwrap_or_else(PoisonError::into_inner);
+        changing.if_changed(|| match acceptor(certificate, key) {
+            Ok(anew) => {
+                info!(certificate = %certificate.display(), "the certificate has changed and is used from now on");
+                *current() = anew;
             }
-        }
-        loaded.acceptor.clone()
+            Err(error) => {
+                let error = format!("{error:#}");
+                warn!(
+                    error,
+                    "the certificate has changed and cannot be used; the one before stays in use"
+                );
+            }
+        });
+        current().clone()
     }
 }
 
@@ -88,13 +77,6 @@ impl fmt::Debug for Certificate {
             .field(&self.0.certificate)
             .finish()
     }
-}
-
-fn stamps(certificate: &Path, key: &Path) -> Stamps {
-    [certificate, key].map(|path| {
-        let found = path.metadata().ok()?;
-        Some((found.ino(), found.len(), found.mtime(), found.mtime_nsec()))
-    })
 }
 
 fn acceptor(certificate: &Path, key: &Path) -> Result<TlsAcceptor> {

@@ -54,7 +54,7 @@ impl Authority {
         }
     }
 
-    /// What a node is that shows `leaf` and trusts this authority. Its certificates can be replaced, see [`Self::renew`].
+    /// Identity of a node that shows `leaf` and trusts this authority. Its certificates can be replaced, see [`Self::renew`].
     pub(super) fn trusted_by(&self, leaf: &Leaf) -> TlsIdentity {
         TlsIdentity::load(self.files(leaf, &[])).unwrap()
     }
