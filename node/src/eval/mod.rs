@@ -47,12 +47,7 @@ pub async fn run(arguments: EvalArgs) -> Result<ExitCode> {
         (None, Some(job)) => {
             let loaded = Loaded::read(&arguments.settings)?.validated()?;
             let results = Results::of_job(&loaded, job, false).await?;
-            let results = if arguments.original {
-                results.original()
-            } else {
-                results
-            };
-            score_results(&results, &truth).await?
+            score_results(&results.original_if(arguments.original), &truth).await?
         }
         (None, None) => {
             // The artifacts of an evaluation are of no further use, and go with this folder.
@@ -195,13 +190,7 @@ fn mean_confidence(page: &PageDocument) -> Option<f64> {
 }
 
 fn perplexity(page: &PageDocument) -> Option<f32> {
-    let score = |line: &LineDocument| {
-        let encoding = match line.encoding.as_str() {
-            "wylie" => TextEncoding::Wylie,
-            _ => TextEncoding::Unicode,
-        };
-        text_score(&line.text, encoding)
-    };
+    let score = |line: &LineDocument| text_score(&line.unicode(), TextEncoding::Unicode);
     let score: TextScore = page.lines.iter().map(score).sum();
     score.perplexity()
 }

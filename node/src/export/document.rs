@@ -1,7 +1,10 @@
 //! Document of a volume: pages with lines of text, in pixels of the original scans. It is the only input of every exporter.
 
+use std::borrow::Cow;
+
 use chrono::{DateTime, Utc};
 use parkhang_models::page::geometry::{Point, Rect, bounding_rect};
+use parkhang_models::recognition::ewts::to_unicode_exact;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -86,6 +89,14 @@ pub struct Word<'a> {
 }
 
 impl LineDocument {
+    /// Returns the text in Unicode, whatever encoding it was written in.
+    pub fn unicode(&self) -> Cow<'_, str> {
+        match self.encoding.as_str() {
+            "wylie" => to_unicode_exact(&self.text).into(),
+            _ => self.text.as_str().into(),
+        }
+    }
+
     /// Splits the text into parts whose concatenation is the text: the segments, or the whole line if they spell another text.
     pub fn words(&self) -> Vec<Word<'_>> {
         let spelt: String = self

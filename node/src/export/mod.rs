@@ -61,11 +61,7 @@ pub async fn run(arguments: ExportArgs) -> Result<ExitCode> {
         (Some(job), _) => {
             let loaded = Loaded::read(&arguments.config)?.validated()?;
             let results = Results::of_job(&loaded, job, arguments.shards).await?;
-            if arguments.original {
-                results.original()
-            } else {
-                results
-            }
+            results.original_if(arguments.original)
         }
         (None, Some(out)) => Results::of_folder(out).await?,
         (None, None) => bail!("name an output folder of `node ocr`, or a job with --job"),

@@ -141,10 +141,12 @@ impl Results {
         })
     }
 
-    /// The same results as they were read, without the corrections of people.
+    /// The same results, without the corrections of people where only what was read is wanted.
     #[must_use]
-    pub fn original(mut self) -> Self {
-        self.corrections = None;
+    pub fn original_if(mut self, wanted: bool) -> Self {
+        if wanted {
+            self.corrections = None;
+        }
         self
     }
 

@@ -5,26 +5,18 @@
 
 use parkhang_documents::{Block, Cell, DocumentPage, Role, ScanLine, Table, tibetan_blocks};
 use parkhang_models::page::geometry::{Rect, bounding_rect};
-use parkhang_models::recognition::ewts::to_unicode_exact;
 
 use super::apply::line_id;
 use crate::export::document::{LineDocument, PageDocument};
 
 /// The blocks of a page of Tibetan lines.
 pub fn blocks_of_lines(page: &PageDocument) -> Vec<Block> {
-    let texts: Vec<String> = page.lines.iter().map(unicode).collect();
+    let texts: Vec<_> = page.lines.iter().map(LineDocument::unicode).collect();
     let lines = page.lines.iter().zip(&texts).map(|(line, text)| ScanLine {
         text,
         bounds: bounds(line),
     });
     tibetan_blocks(&lines.collect::<Vec<_>>())
-}
-
-fn unicode(line: &LineDocument) -> String {
-    match line.encoding.as_str() {
-        "wylie" => to_unicode_exact(&line.text),
-        _ => line.text.clone(),
-    }
 }
 
 /// Left, top, right and bottom in pixels of the scan.
@@ -93,7 +85,8 @@ struct Blocks {
 impl Blocks {
     /// Returns how many lines were not found.
     fn apply(&mut self, change: &Change<'_>) -> usize {
-        let now: Vec<String> = change.now.iter().map(|line| unicode(line)).collect();
+        let now = change.now.iter().map(|line| line.unicode().into_owned());
+        let now: Vec<String> = now.collect();
         if change.read.is_empty() {
             return match self.add(change, now) {
                 true => 0,
