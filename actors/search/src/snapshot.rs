@@ -48,7 +48,7 @@ impl std::fmt::Debug for OpenPart {
 impl Snapshot {
     pub(crate) fn open(index: &Path, list: PartList) -> Result<Self, SearchError> {
         let fields = Fields::new();
-        // What is without documents has nothing to find, and Tantivy panics at some queries there.
+        // A part without documents has nothing to find, and Tantivy panics at some queries there.
         let with_text = list.parts.iter().filter(|part| part.documents > 0);
         let parts = with_text.map(|part| {
             let source = Source::open(&part.folder(index), part.replaced())?;

@@ -2,10 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed test should stop where it fails")]
 
+mod requests;
+
 use parkhang_fuzz::Fuzz;
-use parkhang_search::{
-    AddedVolume, Freedom, IndexFolder, PageText, Request, VolumeText, index_volume, parse, search,
-};
+use parkhang_search::{AddedVolume, IndexFolder, PageText, VolumeText, index_volume, search};
+
+use self::requests::{FUZZY, request};
 
 fn packed() -> Vec<u8> {
     let page = |(number, lines): (u32, &[&str])| PageText {
@@ -40,18 +42,7 @@ fn fuzz_queries() {
         "(profit OR year) page:2 \"unfinished",
     ];
     Fuzz::of_texts("queries", corpus).feeds_texts(|text| {
-        let request = Request {
-            query: parse(text),
-            freedom: Freedom {
-                is_fuzzy: true,
-                transliterate: |_| None,
-            },
-            by_words: true,
-            vectors: None,
-            offset: 0,
-            limit: 10,
-        };
-        let _ = search(&[&snapshot], &request, &|| false);
+        let _ = search(&[&snapshot], &request(text, FUZZY), &|| false);
     });
 }
 

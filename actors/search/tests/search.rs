@@ -2,15 +2,19 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed test should stop where it fails")]
 
+mod requests;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
 use parkhang_search::{
     AddedVolume, ChunkText, Found, Freedom, IndexFolder, PageText, QueryVectors, Request, SearchError,
-    Snapshot, VolumeText, index_volume, parse, search,
+    Snapshot, VolumeText, index_volume, search,
 };
 use proptest::prelude::*;
+
+use self::requests::{FUZZY, request};
 
 fn volume(name: &str, version: &str, pages: &[&[&str]]) -> AddedVolume {
     let page = |(number, lines): (u32, &&[&str])| PageText {
@@ -36,22 +40,6 @@ fn index(folder: &Path, volumes: Vec<AddedVolume>) -> Snapshot {
     let folder = IndexFolder::new(folder.to_owned());
     folder.writer().unwrap().update(volumes, &[]).unwrap();
     folder.snapshot().unwrap()
-}
-
-const FUZZY: Freedom = Freedom {
-    is_fuzzy: true,
-    transliterate: |_| None,
-};
-
-fn request(query: &str, freedom: Freedom) -> Request {
-    Request {
-        query: parse(query),
-        freedom,
-        by_words: true,
-        vectors: None,
-        offset: 0,
-        limit: 10,
-    }
 }
 
 /// Pages that are found, best first.

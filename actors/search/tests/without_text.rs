@@ -1,6 +1,10 @@
 //! Volumes without text in an index.
 
-use parkhang_search::{AddedVolume, Freedom, IndexFolder, Request, VolumeText, index_volume, parse, search};
+mod requests;
+
+use parkhang_search::{AddedVolume, IndexFolder, VolumeText, index_volume, search};
+
+use self::requests::{FUZZY, request};
 
 #[test]
 fn volumes_without_text_are_replaced_and_searched_like_others() {
@@ -20,16 +24,10 @@ fn volumes_without_text_are_replaced_and_searched_like_others() {
     while writer.compact().unwrap() {}
     let snapshot = index.snapshot().unwrap();
     assert_eq!(snapshot.volumes().len(), 4);
-    let request = Request {
-        query: parse("rent"),
-        freedom: Freedom {
-            is_fuzzy: true,
-            transliterate: |_| None,
-        },
-        by_words: true,
-        vectors: None,
-        offset: 0,
-        limit: 10,
-    };
-    assert_eq!(search(&[&snapshot], &request, &|| false).unwrap().total, 0);
+    assert_eq!(
+        search(&[&snapshot], &request("rent", FUZZY), &|| false)
+            .unwrap()
+            .total,
+        0
+    );
 }

@@ -1,8 +1,5 @@
 //! Damaged documents: whatever is asked of one, it gives an answer or a typed error, soon.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-use std::fs;
 use std::time::Duration;
 
 use parkhang_fuzz::Fuzz;
@@ -31,8 +28,7 @@ fn fuzz_documents() {
         page_time: Duration::from_secs(10),
         ..Limits::default()
     };
-    let corpus = names.map(|name| fs::read(format!("{folder}/{name}")).unwrap());
-    Fuzz::new("documents", corpus).feeds(|bytes| {
+    Fuzz::of_files("documents", folder, &names).feeds(|bytes| {
         let Ok(document) = Document::open(bytes.to_vec().into(), None, &limits) else {
             return;
         };

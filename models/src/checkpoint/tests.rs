@@ -8,10 +8,10 @@ use proptest::prelude::*;
 use super::tensors::WeightTensors;
 use super::*;
 
+const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/bdrc");
+
 fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/fixtures/bdrc")
-        .join(name)
+    Path::new(FIXTURES).join(name)
 }
 
 /// Everything that can be asked of a file.
@@ -93,8 +93,7 @@ proptest! {
 #[test]
 fn fuzz_onnx() {
     let names = ["easter2/folded.onnx", "crnn/folded.onnx", "crnn/preserve.onnx"];
-    let corpus = names.map(|name| std::fs::read(fixture(name)).unwrap());
-    Fuzz::new("onnx", corpus).feeds(|bytes| {
+    Fuzz::of_files("onnx", FIXTURES, &names).feeds(|bytes| {
         let Ok(graph) = OnnxGraph::parse("model.onnx".to_owned(), None, bytes) else {
             return;
         };
@@ -104,10 +103,9 @@ fn fuzz_onnx() {
 
 #[test]
 fn fuzz_pytorch() {
-    let corpus = ["easter2/model.pth", "crnn/model.pth"].map(|name| std::fs::read(fixture(name)).unwrap());
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.pth");
-    Fuzz::new("pytorch", corpus).feeds(|bytes| {
+    Fuzz::of_files("pytorch", FIXTURES, &["easter2/model.pth", "crnn/model.pth"]).feeds(|bytes| {
         std::fs::write(&path, bytes).unwrap();
         let _ = open(&path);
     });

@@ -17,7 +17,7 @@ mod watch;
 use std::env;
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
@@ -56,6 +56,19 @@ impl Fuzz {
             corpus,
             longest: LONGEST,
         }
+    }
+
+    /// The same with the files of these names in a folder.
+    ///
+    /// # Panics
+    ///
+    /// If one of them cannot be read.
+    pub fn of_files(name: &'static str, folder: &str, files: &[&str]) -> Self {
+        let read = |file: &&str| {
+            let path = Path::new(folder).join(file);
+            fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+        };
+        Self::new(name, files.iter().map(read))
     }
 
     /// The same with texts.

@@ -1,6 +1,5 @@
 //! Damaged originals and pictures: a PDF is written or an error is typed, soon.
 
-use std::fs;
 use std::sync::Arc;
 
 use parkhang_fuzz::Fuzz;
@@ -10,13 +9,12 @@ use parkhang_searchable::{OwnText, PagePicture, Spacing, TextLayer, Word};
 fn fuzz_text_layers() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures");
     let names = ["object_streams.pdf", "wrong_xref.pdf", "encrypted.pdf"];
-    let corpus = names.map(|name| fs::read(format!("{folder}/{name}")).unwrap());
     let words = [Word {
         text: "བསྒྲུབས་",
         bbox: [72.0, 120.0, 100.0, 140.0],
         line: 0,
     }];
-    Fuzz::new("text-layers", corpus).feeds(|bytes| {
+    Fuzz::of_files("text-layers", folder, &names).feeds(|bytes| {
         let Ok(mut layer) = TextLayer::over(Arc::new(bytes.to_vec()), Vec::new()) else {
             return;
         };
@@ -41,8 +39,7 @@ fn fuzz_pictures_of_books() {
         "gray16.png",
         "gray.webp",
     ];
-    let corpus = names.map(|name| fs::read(format!("{folder}/{name}")).unwrap());
-    Fuzz::new("pictures-of-books", corpus).feeds(|bytes| {
+    Fuzz::of_files("pictures-of-books", folder, &names).feeds(|bytes| {
         let _ = PagePicture::from_file(bytes);
     });
 }
