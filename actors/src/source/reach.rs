@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-/// What this process knows of its reach of a store.
+/// Answers of a store, as far as this process had or missed them.
 #[derive(Debug, Default)]
 pub(super) struct Reach(Mutex<Answers>);
 

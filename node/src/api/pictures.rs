@@ -57,6 +57,8 @@ struct Decoded {
 }
 
 impl Pictures {
+    /// Starts the threads that draw pictures.
+    ///
     /// # Errors
     ///
     /// When the system gives no threads.

@@ -40,7 +40,7 @@ pub struct Callers {
     pub sessions: Arc<Sessions>,
 }
 
-/// What a request shows for its caller.
+/// Credential that a request shows.
 enum Shown<'h> {
     Token(&'h str),
     Session(&'h str),

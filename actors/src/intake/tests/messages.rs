@@ -133,7 +133,7 @@ async fn a_message_names_a_volume_of_its_source() {
     }
 }
 
-/// What anybody may put into a queue that is read: it names a volume or is refused.
+/// Messages that anybody may put into a queue: each names a volume or is refused.
 #[tokio::test]
 async fn fuzz_requests() {
     let corpus = golden("receive_cases.jsonl")

@@ -31,7 +31,7 @@ struct Alike<'a> {
 }
 
 impl<'a> Alike<'a> {
-    /// Whether the pools may run their stage for the job.
+    /// Returns whether the pools may run their stage for the job.
     fn suits(&self, job: &Job) -> bool {
         self.pool.suits(job) && !self.refused.is_some_and(|refused| refused.contains(&job.key))
     }
