@@ -4,6 +4,7 @@
 //! before it is trusted, with the same fixed input that a node uses for its self-test. The command runs without a cluster
 //! and must leave nothing behind; how the networks work belongs to `models`.
 
+mod batches;
 mod report;
 
 use std::num::NonZeroUsize;
@@ -16,6 +17,7 @@ use parkhang_models::device::{ComputeDevice, DeviceError, DeviceKind, DeviceSpec
 use parkhang_models::inference::InferenceError;
 use parkhang_models::self_test::{Answers, SelfTest};
 
+use self::batches::{Batch, of_sizes};
 use self::report::{Report, SelfTested, State, Throughput};
 use crate::networks::{cores, default_precision, parse_device};
 
@@ -32,7 +34,10 @@ pub struct DeviceArgs {
     /// List the devices without testing them.
     #[arg(long)]
     pub list: bool,
-    /// Duration of each of the two measurements of a device.
+    /// Measure passes of 1, 4, 16 and 64 lines and tiles as well, and print what each takes.
+    #[arg(long, conflicts_with = "list")]
+    pub batches: bool,
+    /// Duration of each measurement of a device.
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = humantime::parse_duration)]
     pub time: Duration,
     /// Print JSON.
@@ -54,7 +59,7 @@ pub fn run(arguments: &DeviceArgs) -> Result<ExitCode> {
         let reference = reference().context("the processor does not compute")?;
         for report in &mut reports {
             if let State::Present = report.state {
-                report.state = examine(report, &reference, arguments.time);
+                report.state = examine(report, &reference, arguments);
             }
         }
     }
@@ -62,6 +67,9 @@ pub fn run(arguments: &DeviceArgs) -> Result<ExitCode> {
         println!("{}", serde_json::to_string_pretty(&report::json(&reports))?);
     } else {
         println!("{}", report::table(&reports));
+        if arguments.batches {
+            println!("\n{}", batches::table(&reports));
+        }
     }
     let named = !arguments.device.is_empty();
     Ok(if reports.iter().any(|report| report.has_failed(named)) {
@@ -121,7 +129,8 @@ fn reference() -> Result<Answers> {
     Ok(SelfTest::load(&device)?.answers()?)
 }
 
-fn examine(report: &Report, reference: &Answers, time: Duration) -> State {
+fn examine(report: &Report, reference: &Answers, arguments: &DeviceArgs) -> State {
+    let time = arguments.time;
     let device = match ComputeDevice::open(&report.spec) {
         Ok(device) => device,
         // Mesa installs a software renderer on most machines; it means that there is no card, which is no failure.
@@ -136,6 +145,11 @@ fn examine(report: &Report, reference: &Answers, time: Duration) -> State {
             throughput: Throughput {
                 lines_per_s: rate(LINES_AT_ONCE, time, || test.read_lines(LINES_AT_ONCE))?,
                 tiles_per_s: rate(TILES_AT_ONCE, time, || test.segment_tiles(TILES_AT_ONCE))?,
+            },
+            batches: if arguments.batches {
+                of_sizes(&test, time)
+            } else {
+                Vec::new()
             },
         })
     };

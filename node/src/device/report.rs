@@ -6,6 +6,7 @@ use parkhang_models::device::{DeviceSpec, Precision};
 use parkhang_models::self_test::Comparison;
 use serde_json::{Value, json};
 
+use super::Batch;
 use crate::networks::device_name;
 
 #[derive(Debug)]
@@ -31,6 +32,8 @@ pub enum State {
 pub struct SelfTested {
     pub comparison: Comparison,
     pub throughput: Throughput,
+    /// Passes of several sizes, if they were asked for.
+    pub batches: Vec<Batch>,
 }
 
 #[derive(Debug)]
@@ -68,7 +71,7 @@ impl Report {
     }
 
     /// Name of the device for `--device`.
-    fn device(&self) -> String {
+    pub fn device(&self) -> String {
         device_name(&self.spec)
     }
 
@@ -151,6 +154,9 @@ pub fn json(reports: &[Report]) -> Value {
                 reported["text_equal"] = json!(tested.comparison.text_equal);
                 reported["lines_per_s"] = json!(tested.throughput.lines_per_s);
                 reported["tiles_per_s"] = json!(tested.throughput.tiles_per_s);
+                if !tested.batches.is_empty() {
+                    reported["batches"] = json!(tested.batches);
+                }
             }
         }
         reported
@@ -187,6 +193,7 @@ mod tests {
                     lines_per_s: 812.25,
                     tiles_per_s: 96.04,
                 },
+                batches: Vec::new(),
             }),
             ..Report::present(&spec(DeviceKind::Wgpu), "A Card".to_owned())
         }

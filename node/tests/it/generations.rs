@@ -87,6 +87,21 @@ fn devices_are_listed_and_tested_and_a_named_one_must_be_there() {
     assert_eq!(devices[0]["state"], "passed");
     assert!(devices[0]["lines_per_s"].as_f64().unwrap() > 0.0);
 
+    let shown = finish(node([
+        "device",
+        "--device",
+        "cpu",
+        "--json",
+        "--time",
+        "0s",
+        "--batches",
+    ]));
+    let shown = shown.exits(0).json();
+    let batches = shown["devices"][0]["batches"].as_array().unwrap();
+    assert_eq!(batches.len(), 4);
+    assert_eq!(batches[3]["at_once"], 64);
+    assert!(batches[3]["tiles_per_s"].as_f64().unwrap() > 0.0);
+
     let shown = finish(node(["device", "--list"])).exits(0).stdout;
     assert!(shown.contains("cpu") && shown.contains("present"), "{shown}");
     let shown = finish(node(["device", "--device", "cpu:3", "--list"]))
