@@ -183,6 +183,7 @@ def main():
     parser.add_argument("--smoothing", type=float, default=0.0, help="weight of label smoothing")
     parser.add_argument("--average", type=float, default=0.998, help="decay of the moving average of the weights in a step")
     parser.add_argument("--teacher", type=float, default=0.0, help="train a network of so many times the width to teach this one")
+    parser.add_argument("--teacher-init", help="weights for the teacher to start from")
     parser.add_argument("--teacher-until", type=float, default=0.6, help="share of the training in which the teacher learns")
     parser.add_argument("--start-share", type=float, default=0.0, help="of the weights of --init in what is saved at the end")
     parser.add_argument("--resume", action="store_true", help="go on after the last checkpoint of OUT")
