@@ -238,3 +238,22 @@ fn a_model_serves_only_its_purpose_and_its_heads() {
         "{error}"
     );
 }
+
+#[test]
+fn a_second_reading_begins_below_a_confidence() {
+    for below in ["1.5", "-0.1"] {
+        let copy = copy_of(RECOGNISER);
+        edit(&copy, "\"below\": 0.7", &format!("\"below\": {below}"));
+        let error = load_recognizer(&Bundle::open(copy.path()).unwrap(), &cpu(), "stacks").unwrap_err();
+        assert!(
+            matches!(
+                &error,
+                WeightsError::Invalid {
+                    key: "second_reading.below",
+                    ..
+                }
+            ),
+            "{error}"
+        );
+    }
+}
