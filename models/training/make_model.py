@@ -177,8 +177,10 @@ def described(bundle: Path) -> dict:
     return json.loads((bundle / "model.json").read_text(encoding="utf8"))
 
 
-def write_bundle(out: Path, like: Path, weights: Path, name: str, training: dict, teacher: float = 0.0):
-    """A recogniser with these weights, and with the charset and the language model of another, whose network it has.
+def write_bundle(
+    out: Path, like: Path, weights: Path, name: str, training: dict, teacher: float = 0.0, architecture: dict | None = None
+):
+    """A recogniser with these weights, and with the charset and the language model of another, whose network it has unless an architecture is given.
 
     The teacher that was trained beside it, so many times as wide, reads once more what it is unsure of; nobody does without one.
     """
@@ -188,6 +190,7 @@ def write_bundle(out: Path, like: Path, weights: Path, name: str, training: dict
     for file in kept:
         shutil.copyfile(like / file["file"], out / file["file"])
     description["name"] = name
+    description["architecture"] = architecture or description["architecture"]
     description["weights"] = copied(out, WEIGHTS, weights)
     description.pop("second_reading", None)
     if teacher:
