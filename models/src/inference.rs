@@ -94,6 +94,23 @@ pub struct LineBatch {
     pub values: Vec<f32>,
 }
 
+impl LineBatch {
+    /// The lines in these places, in their order, as a batch of their own.
+    pub(crate) fn select(&self, places: &[usize]) -> Self {
+        let line = self.height * self.width;
+        Self {
+            height: self.height,
+            width: self.width,
+            line_widths: places.iter().map(|&place| self.line_widths[place]).collect(),
+            values: places
+                .iter()
+                .flat_map(|&place| &self.values[place * line..(place + 1) * line])
+                .copied()
+                .collect(),
+        }
+    }
+}
+
 /// Scores of one line: `frames x classes`, row-major, class 0 is the CTC blank. Log-softmax has not been applied.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Logits {

@@ -53,7 +53,7 @@ fn segmenter_error(bundle: &TempDir) -> WeightsError {
 fn a_bundle_in_a_folder_is_the_one_that_is_shipped() {
     let opened = Bundle::open(copy_of(RECOGNISER).path()).unwrap();
     let built_in = shipped::recogniser().unwrap();
-    assert_eq!(opened.name(), "parkhang-recogniser-8");
+    assert_eq!(opened.name(), "parkhang-recogniser-9");
     assert_eq!(opened.sha256(), built_in.sha256());
     assert_eq!(opened.description(), built_in.description());
     let symbols = opened.symbols("stacks").unwrap();
@@ -76,7 +76,7 @@ fn missing_files_are_named() {
         fs::remove_file(copy.path().join(name)).unwrap();
         (copy.path().to_owned(), Bundle::open(copy.path()).unwrap_err())
     };
-    for name in ["charset.json", "model.safetensors"] {
+    for name in ["charset.json", "model.safetensors", "second.safetensors"] {
         match without(name) {
             (folder, WeightsError::Read { path, .. }) => assert_eq!(path, folder.join(name)),
             (_, other) => panic!("{other}"),
@@ -90,7 +90,7 @@ fn missing_files_are_named() {
 
 #[test]
 fn changed_files_do_not_pass_for_the_model() {
-    for name in ["charset.json", "model.safetensors"] {
+    for name in ["charset.json", "model.safetensors", "second.safetensors"] {
         let copy = copy_of(RECOGNISER);
         let path = copy.path().join(name);
         let mut bytes = fs::read(&path).unwrap();
@@ -237,4 +237,23 @@ fn a_model_serves_only_its_purpose_and_its_heads() {
         ),
         "{error}"
     );
+}
+
+#[test]
+fn a_second_reading_begins_below_a_confidence() {
+    for below in ["1.5", "-0.1"] {
+        let copy = copy_of(RECOGNISER);
+        edit(&copy, "\"below\": 0.7", &format!("\"below\": {below}"));
+        let error = load_recognizer(&Bundle::open(copy.path()).unwrap(), &cpu(), "stacks").unwrap_err();
+        assert!(
+            matches!(
+                &error,
+                WeightsError::Invalid {
+                    key: "second_reading.below",
+                    ..
+                }
+            ),
+            "{error}"
+        );
+    }
 }

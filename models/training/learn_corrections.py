@@ -120,11 +120,17 @@ def gather(work: Work, arguments: argparse.Namespace, learnt: list[Path], elsewh
     return bool(others or arguments.fonts)
 
 
+def start_of(arguments: argparse.Namespace) -> dict:
+    """The network of the model that goes on learning, as the description names its architecture and weights."""
+    model = described(arguments.model)
+    return model["second_reading"] if arguments.second else model
+
+
 def learn(work: Work, arguments: argparse.Namespace, learnt: list[Path], elsewhere: Elsewhere) -> Path:
     """The weights after the training."""
     share, weights, model = 0.5 if gather(work, arguments, learnt, elsewhere) else 1.0, work / "learnt.safetensors", described(arguments.model)
     link(work / "corrected", learnt)
-    start = ("--init", arguments.model / model["weights"]["file"], "--charset", arguments.model / model["charset"]["file"])
+    start = ("--init", arguments.model / start_of(arguments)["weights"]["file"], "--charset", arguments.model / model["charset"]["file"])
     data = ("--pool", work / "pool", "--pages", work / "corrected", "--real-share", share, "--trusted")
     rates = ("--rate", arguments.rate, "--last-rate", 5e-6, "--smoothing", 0.02, "--checkpoint-every", 300)
     way = ("--threads", arguments.threads, *seeded(arguments, 21), "--resume", *length(arguments), *(("--bf16",) if arguments.bf16 else ()))
@@ -178,7 +184,7 @@ def finish(arguments: argparse.Namespace, work: Work, report: dict, scored: list
         "data": model["training"]["data"] + [{"name": name, "licence": "as its source says"} for name in learnt],
         "scores": {f"character error rate, {row.name}": round(row.wrong_after / row.letters, 4) for row in scored},
     }
-    write_bundle(arguments.out, arguments.model, weights, arguments.name, training)
+    write_bundle(arguments.out, arguments.model, weights, arguments.name, training, architecture=start_of(arguments)["architecture"])
     (arguments.out / "report.json").write_text(text, encoding="utf8")
     (arguments.out / "README.md").write_text(card(arguments.name, model["name"], report, scored), encoding="utf8")
     print(f"\nwritten: {arguments.out}, to be named as {arguments.name}", file=sys.stderr)
@@ -207,7 +213,7 @@ def run(arguments: argparse.Namespace) -> int:
     learnable = [line for line in lines(parts.learnt) if (sample := real_line(line, "here")) and sample.legible()]
     if not (learnable and parts.chosen_by and parts.held_out):
         sys.exit(f"{arguments.lines} has {len(lines(pages))} lines with a text: too few to learn from, to choose by and to judge by")
-    start, heads = load_net(arguments.model / model["charset"]["file"], arguments.model / model["weights"]["file"])
+    start, heads = load_net(arguments.model / model["charset"]["file"], arguments.model / start_of(arguments)["weights"]["file"])
     notes = remarks(pages, parts, learnable, heads)
     checks = arguments.check if arguments.check or arguments.elsewhere else [LINES_OF_THE_REPOSITORY]
     elsewhere = Elsewhere(arguments.elsewhere, checks)
@@ -241,6 +247,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lines", required=True, type=Path, help="folder with corrected lines and their texts")
     parser.add_argument("--model", type=Path, default=SHIPPED, help="bundle to go on from (default: the shipped recogniser)")
+    parser.add_argument("--second", action="store_true", help="go on from the network for unsure lines, which then reads all of them")
     parser.add_argument("--out", required=True, type=Path, help="folder for the bundle")
     parser.add_argument("--work", type=Path, help="folder for what is made on the way (default: beside --out)")
     parser.add_argument("--name", help="of the new model (default: that of --model with -learnt)")
@@ -265,6 +272,8 @@ def main():
             parser.error(f"there is no {folder}")
     if not (arguments.model / "model.json").exists() or described(arguments.model)["architecture"]["name"] != "ctc-residual-conv":
         parser.error(f"{arguments.model} is not a recogniser of this program")
+    if arguments.second and "second_reading" not in described(arguments.model):
+        parser.error(f"--second: {arguments.model} has one network")
     arguments.work = arguments.work or arguments.out.with_name(f"{arguments.out.name}.work")
     arguments.name = arguments.name or f"{described(arguments.model)['name']}-learnt"
     for name, value in vars(arguments).items():

@@ -4,6 +4,7 @@ import argparse
 import copy
 
 import torch
+from safetensors.torch import load_file
 from torch import nn
 from torch.nn import functional as F
 
@@ -49,7 +50,11 @@ class Teacher:
     """A network several times as wide that learns from the same batches, and after a share of the training only teaches."""
 
     def __init__(self, student: RecognitionNet, arguments: argparse.Namespace):
-        net = student.wider(arguments.teacher).to(arguments.device, memory_format=torch.channels_last)
+        net = student.wider(arguments.teacher)
+        if arguments.teacher_init:
+            state = load_file(arguments.teacher_init)
+            net.load_state_dict({name: value.float() if value.is_floating_point() else value for name, value in state.items()})
+        net.to(arguments.device, memory_format=torch.channels_last)
         self.rate = arguments.teacher**-0.5
         self.learner = Learner(net, arguments.rate * self.rate, arguments.average)
         self.smoothing, self.bf16 = arguments.smoothing, arguments.bf16

@@ -22,7 +22,9 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 SHIPPED = HERE.parent / "weights" / "recogniser"
-WEIGHTS = "model.safetensors"
+WEIGHTS, SECOND_WEIGHTS = "model.safetensors", "second.safetensors"
+READ_AGAIN_BELOW = 0.7
+"""Confidence of the first network below which the teacher reads a line again."""
 SEGMENTER_THRESHOLD = "0.85"
 # Of the weights of `--init` in those of the recogniser that goes on from them.
 START_SHARE = 0.5
@@ -159,7 +161,7 @@ def bundle(arguments: argparse.Namespace, weights: Path):
         "data": sources(arguments, "fonts", "corpus", "pages", "lines"),
         "scores": {f"character error rate, {group}": score[1] for group, score in scores.items()},
     }
-    write_bundle(arguments.out, SHIPPED, weights, arguments.name, training)
+    write_bundle(arguments.out, SHIPPED, weights, arguments.name, training, arguments.teacher)
 
 
 def entries(weights: Path) -> list[dict]:
@@ -175,19 +177,43 @@ def described(bundle: Path) -> dict:
     return json.loads((bundle / "model.json").read_text(encoding="utf8"))
 
 
-def write_bundle(out: Path, like: Path, weights: Path, name: str, training: dict):
-    """A recogniser with these weights, and with the charset and the language model of another, whose network it has."""
+def write_bundle(
+    out: Path, like: Path, weights: Path, name: str, training: dict, teacher: float = 0.0, architecture: dict | None = None
+):
+    """A recogniser with these weights, and with the charset and the language model of another, whose network it has unless an architecture is given.
+
+    The teacher that was trained beside it, so many times as wide, reads once more what it is unsure of; nobody does without one.
+    """
     description = described(like)
     out.mkdir(parents=True, exist_ok=True)
     kept = [description["charset"], *([description["language_model"]["ngrams"]] if "language_model" in description else [])]
     for file in kept:
         shutil.copyfile(like / file["file"], out / file["file"])
-    shutil.copyfile(weights, out / WEIGHTS)
     description["name"] = name
-    description["weights"] = {"file": WEIGHTS, "sha256": hashlib.sha256(weights.read_bytes()).hexdigest()}
+    description["architecture"] = architecture or description["architecture"]
+    description["weights"] = copied(out, WEIGHTS, weights)
+    description.pop("second_reading", None)
+    if teacher:
+        description["second_reading"] = {
+            "architecture": wider(description["architecture"], teacher),
+            "weights": copied(out, SECOND_WEIGHTS, Path(f"{weights}.teacher")),
+            "below": READ_AGAIN_BELOW,
+        }
     description["training"] = training
     text = json.dumps(description, ensure_ascii=False, indent=2)
     (out / "model.json").write_text(text + "\n", encoding="utf8")
+
+
+def copied(out: Path, name: str, source: Path) -> dict[str, str]:
+    """A file of a bundle, as its description names it."""
+    shutil.copyfile(source, out / name)
+    return {"file": name, "sha256": hashlib.sha256(source.read_bytes()).hexdigest()}
+
+
+def wider(architecture: dict, times: float) -> dict:
+    """The dimensions that `RecognitionNet.wider` gives."""
+    stem = [round(times * width) for width in architecture["stem"]]
+    return architecture | {"stem": stem, "channels": round(times * architecture["channels"])}
 
 
 def main():
@@ -220,7 +246,7 @@ def main():
             kind.add_argument("--device", default="cpu", help="of the training, cpu or cuda (default: %(default)s)")
             kind.add_argument("--workers", type=int, default=0, help="processes that render lines and make the batches of the training")
             kind.add_argument("--columns", type=int, default=COLUMNS, help="of a batch (default: %(default)s)")
-            kind.add_argument("--teacher", type=float, default=0.0, help="train a network of so many times the width to teach this one")
+            kind.add_argument("--teacher", type=float, default=0.0, help="train a network of so many times the width to teach this one and to read what it is unsure of")
     arguments = parser.parse_args()
     for name, value in vars(arguments).items():
         if isinstance(value, Path):

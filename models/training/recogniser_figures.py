@@ -25,7 +25,7 @@ from line_samples import all_lines, real_lines
 from train_recogniser import load_net
 
 COLOURS = ("#1b6ca8", "#c0392b", "#2e8b57", "#8e44ad", "#d68910", "#16a085", "#7f8c8d", "#34495e", "#b03a6e", "#6e7f0e")
-PLOT, MARGIN = (900, 420), (60, 20, 230, 40)
+PLOT, MARGIN = (1000, 440), (60, 20, 310, 40)
 SHEET_WIDTH = 1000
 
 
@@ -45,7 +45,7 @@ def plot(log: Path, groups: list[str]) -> Image.Image:
     wide, tall = PLOT[0] - left - right, PLOT[1] - top - bottom
 
     def place(step: int, rate: float) -> tuple[float, float]:
-        return left + wide * step / last, top + tall * (1 - np.log(max(rate, low) / low) / np.log(high / low))
+        return left + wide * step / last, top + tall * (1 - np.log(min(max(rate, low), high) / low) / np.log(high / low))
 
     for rate in (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0):
         y = place(0, rate)[1]

@@ -60,3 +60,9 @@ class RecognitionNet(nn.Module):
         """A new network of the same kind with more channels."""
         stem = tuple(round(times * width) for width in self.widths["stem"])
         return RecognitionNet(**self.arguments, stem=stem, channels=round(times * self.widths["channels"]))
+
+
+def widths_of(state: dict[str, torch.Tensor]) -> dict[str, tuple[int, ...] | int]:
+    """The widths of the network that has these weights, as arguments of `RecognitionNet`."""
+    stem = tuple(len(state[f"stem.{number}.0.weight"]) for number in range(len(RecognitionNet.STRIDES)))
+    return {"stem": stem, "channels": len(state["proj.0.weight"])}

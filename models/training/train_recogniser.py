@@ -43,7 +43,7 @@ from line_batches import Batches, Heads, collate, collated
 from line_pieces import TSHEG, Cut, cuts
 from line_samples import Sample, all_lines, pool_shard, real_lines
 from line_text import Symbols, as_printed, letters, stacks
-from recognition_net import RecognitionNet
+from recognition_net import RecognitionNet, widths_of
 
 WORST_LINE = 0.3
 DISTILLED_FROM = 0.1
@@ -119,10 +119,12 @@ def widened(state: dict[str, torch.Tensor], symbols: Symbols, layer: str) -> dic
 def load_net(charset: str, weights: str | None) -> tuple[RecognitionNet, Heads]:
     named = json.loads(Path(charset).read_text(encoding="utf8"))
     heads = (Symbols(named["codepoints"]), Symbols(named["stacks"]))
-    net = RecognitionNet(*(len(head.symbols) + 1 for head in heads))
-    if weights:
-        state = {k: v.float() if v.is_floating_point() else v for k, v in load_file(weights).items()}
-        net.load_state_dict(widened(state, heads[1], "hst"))
+    classes = [len(head.symbols) + 1 for head in heads]
+    if not weights:
+        return RecognitionNet(*classes), heads
+    state = {k: v.float() if v.is_floating_point() else v for k, v in load_file(weights).items()}
+    net = RecognitionNet(*classes, **widths_of(state))
+    net.load_state_dict(widened(state, heads[1], "hst"))
     return net, heads
 
 
@@ -183,6 +185,7 @@ def main():
     parser.add_argument("--smoothing", type=float, default=0.0, help="weight of label smoothing")
     parser.add_argument("--average", type=float, default=0.998, help="decay of the moving average of the weights in a step")
     parser.add_argument("--teacher", type=float, default=0.0, help="train a network of so many times the width to teach this one")
+    parser.add_argument("--teacher-init", help="weights for the teacher to start from")
     parser.add_argument("--teacher-until", type=float, default=0.6, help="share of the training in which the teacher learns")
     parser.add_argument("--start-share", type=float, default=0.0, help="of the weights of --init in what is saved at the end")
     parser.add_argument("--resume", action="store_true", help="go on after the last checkpoint of OUT")

@@ -1,6 +1,6 @@
 //! The networks behind the traits of [`crate::inference`]: two segmenters, [`patch_segmenter`] of this project and [`deeplab`]
 //! of BDRC's, and three recognisers, [`ctc_residual_conv`] of this project, Easter2 and CRNN of BDRC's, which read images of
-//! one size and share what is around them ([`fixed_size`]).
+//! one size and share what is around them ([`fixed_size`]). [`second_reading`] puts two recognisers in a row.
 //!
 //! Each is plain code over a [`FeatureMap`](parkhang_kernels::feature_map::FeatureMap) and not a graph that a runtime
 //! interprets: five networks are few, and a reader sees in some hundred lines what is computed. A network has one form for each
@@ -16,3 +16,4 @@ pub(crate) mod deeplab;
 mod easter2;
 pub(crate) mod fixed_size;
 pub(crate) mod patch_segmenter;
+pub(crate) mod second_reading;

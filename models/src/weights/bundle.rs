@@ -297,6 +297,14 @@ impl Bundle {
         }
     }
 
+    /// The weights in a file besides those of the network that the bundle is named after.
+    ///
+    /// # Errors
+    /// [`WeightsError::NotSafetensors`].
+    pub(super) fn tensors_of(&self, reference: &FileReference) -> Result<WeightTensors<'_>, WeightsError> {
+        WeightTensors::parse(&self.label(&reference.file), self.file(reference))
+    }
+
     /// Full name of a file of the bundle, for errors.
     pub(super) fn label(&self, name: &str) -> String {
         format!("{}/{name}", self.origin)

@@ -39,7 +39,11 @@ impl ModelDescription {
         match &self.model {
             Model::Recognition(model) => {
                 let ngrams = model.language_model.as_ref().map(|model| &model.ngrams);
-                std::iter::once(&model.charset).chain(ngrams).collect()
+                let second = model.second_reading.as_ref().map(|second| &second.weights);
+                std::iter::once(&model.charset)
+                    .chain(ngrams)
+                    .chain(second)
+                    .collect()
             }
             Model::Print(model) => model.symbols.iter().collect(),
             Model::Embedding(model) => std::iter::once(&model.tokenizer).chain(&model.tables).collect(),
@@ -113,6 +117,9 @@ pub struct RecognitionModel {
     /// N-grams that help the beam search to choose among what a head may have seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub language_model: Option<LanguageModelReference>,
+    /// A network that reads once more what the first one is unsure of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub second_reading: Option<SecondReadingModel>,
 }
 
 impl RecognitionModel {
@@ -138,6 +145,16 @@ pub struct LanguageModelReference {
     /// Weight and bonus of [`LanguageModel`](crate::recognition::language::LanguageModel).
     pub weight: f32,
     pub bonus: f32,
+}
+
+/// A network for lines that another one is unsure of. It has the preparation, the charset and the heads of that one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SecondReadingModel {
+    pub architecture: Architecture,
+    pub weights: FileReference,
+    /// Confidence of the first network's best path, 0 to 1, below which the line is read again.
+    pub below: f32,
 }
 
 /// Name and dimensions of a network.

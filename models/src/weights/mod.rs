@@ -24,15 +24,18 @@ use serde::de::DeserializeOwned;
 pub use bundle::Bundle;
 pub use description::{
     Architecture, Correction, EmbeddingModel, Fault, FileReference, Head, LanguageModelReference, Model,
-    ModelDescription, PrintModel, RecognitionModel, SegmentationModel, TrainingData, TrainingSummary,
+    ModelDescription, PrintModel, RecognitionModel, SecondReadingModel, SegmentationModel, TrainingData,
+    TrainingSummary,
 };
 
 pub use crate::checkpoint::WeightsError;
+use crate::checkpoint::tensors::WeightTensors;
 use crate::inference::{Classes, Recognizer, Segmenter};
 use crate::networks::ctc_residual_conv::{self, CtcRecognizer, OutputLayer};
 use crate::networks::deeplab::{self, DeepLabSegmenter};
 use crate::networks::fixed_size::FixedSizeRecognizer;
 use crate::networks::patch_segmenter::{self, PatchSegmenter};
+use crate::networks::second_reading::SecondReading;
 
 /// Puts a recognition model on a device, to read with the head (and so the charset) of the given name.
 ///
@@ -55,11 +58,6 @@ pub fn load_recognizer(
             .map_err(|problem| bundle.invalid("preprocessing", problem))?;
         return Ok(Arc::new(recognizer));
     }
-    let dimensions = dimensions::<ctc_residual_conv::NetworkDimensions>(
-        bundle,
-        &model.architecture,
-        ctc_residual_conv::ARCHITECTURE,
-    )?;
     // The blank has no symbol.
     let classes = bundle.symbols(head)?.len() + 1;
     let (mut layer, mut others) = (None, Vec::new());
@@ -74,14 +72,24 @@ pub fn load_recognizer(
         key: layer.ok_or_else(|| bundle.unknown_head(head))?,
         classes,
     };
-    Ok(CtcRecognizer::load(
-        bundle.tensors()?,
-        &dimensions,
-        output,
-        &others,
-        model.preprocessing.paper(),
-        device,
-    )?)
+    let load = |architecture: &Architecture, tensors: WeightTensors<'_>| {
+        let dimensions = dimensions(bundle, architecture, ctc_residual_conv::ARCHITECTURE)?;
+        let paper = model.preprocessing.paper();
+        CtcRecognizer::load(tensors, &dimensions, output, &others, paper, device)
+    };
+    let first = load(&model.architecture, bundle.tensors()?)?;
+    let Some(second) = &model.second_reading else {
+        return Ok(first);
+    };
+    if !(0.0..=1.0).contains(&second.below) {
+        let problem = format!("{} is no confidence from 0 to 1", second.below);
+        return Err(bundle.invalid("second_reading.below", problem));
+    }
+    Ok(Arc::new(SecondReading {
+        first,
+        second: load(&second.architecture, bundle.tensors_of(&second.weights)?)?,
+        below: second.below,
+    }))
 }
 
 /// Puts a segmentation model on a device.

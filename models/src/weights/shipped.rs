@@ -31,6 +31,10 @@ pub fn recogniser() -> Result<Bundle, WeightsError> {
                 include_bytes!("../../weights/recogniser/model.safetensors"),
             ),
             (
+                "second.safetensors",
+                include_bytes!("../../weights/recogniser/second.safetensors"),
+            ),
+            (
                 "stacks.ngrams",
                 include_bytes!("../../weights/recogniser/stacks.ngrams"),
             ),

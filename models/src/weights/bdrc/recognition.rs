@@ -182,6 +182,7 @@ pub(super) fn read(mut source: Source) -> Result<Imported, WeightsError> {
             encoding,
         }],
         language_model: None,
+        second_reading: None,
     };
     source.imported(&weights, &checkpoint, Model::Recognition(model), charset, tensors)
 }
