@@ -207,6 +207,11 @@ impl SupervisorState {
     /// Carries a remedy out.
     fn act(&mut self, stage: &StageName, remedy: Remedy, reason: &str, myself: &ActorRef<NodeMsg>) {
         self.awaited.insert(stage.clone(), Utc::now());
+        let reason = match remedy {
+            // What is only tested again is no fault of the device.
+            Remedy::Ask { .. } => reason,
+            _ => &self.with_device(stage, reason),
+        };
         let later = |after: Duration, message: NodeMsg| {
             warn!(%stage, reason, ?after, "the stage is out of order; it will be tested again");
             myself.send_after(after, move || message);
@@ -234,6 +239,19 @@ impl SupervisorState {
                 };
                 self.give_up(&hopeless, myself);
             }
+        }
+    }
+
+    /// The reason, with the name of the stage's device: a machine may have several.
+    fn with_device(&self, stage: &StageName, reason: &str) -> String {
+        let device = self
+            .config
+            .registry
+            .get(stage)
+            .and_then(|logic| logic.info().device());
+        match device {
+            Some(status) => format!("{}: {reason}", status.device),
+            None => reason.to_owned(),
         }
     }
 
