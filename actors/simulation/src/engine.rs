@@ -28,6 +28,7 @@ use parkhang_core::domain::{
     Assignment, Fence, Job, JobKey, LeaseReport, NewJob, Pipeline, PoolInfo, Position, TaskId, VolumeId,
     WorkerId,
 };
+use parkhang_core::policy::placement::Conduct;
 use parkhang_core::policy::transition::{Event as TaskEvent, is_finished, runnable_stage};
 use parkhang_state::{Change, Expected, Outcome, StateStore, change_for};
 use queues::QueueMeter;
@@ -300,7 +301,7 @@ impl Engine {
             &*self.store,
             &self.offers,
             &BTreeMap::new(),
-            &BTreeMap::new(),
+            &Conduct::default(),
             limits,
             self.time(self.now),
         )

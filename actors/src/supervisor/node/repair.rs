@@ -33,7 +33,7 @@ pub(super) struct Repair {
 /// Reason why a node ends itself.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 enum Hopeless {
-    #[error("{stage} hung {times} times in a row without a page in between: {reason}")]
+    #[error("{stage} hung {times} times in a row: {reason}")]
     KeepsHanging {
         stage: StageName,
         times: u32,
@@ -77,13 +77,13 @@ impl SupervisorState {
         self.ask(&stage, myself);
     }
 
-    /// Takes note that a pool has read a page: the stage works, so the volumes that stood still made it hang.
-    pub(super) fn progressed(&mut self, id: ActorId) {
+    /// Takes note that a pool works: it was the volumes that stood still that made it hang.
+    pub(super) fn proven(&mut self, id: ActorId) {
         let Some(stage) = self.pools.get(&id).map(|pool| pool.logic.info().name()) else {
             return;
         };
         if let Some(repair) = self.repairs.get_mut(&stage) {
-            repair.health.page_read();
+            repair.health.proven();
             self.judge_all(&stage, &Judgement::Volumes);
             // Faults count in a row only, and a stage that works has ended the row.
             self.repairs.remove(&stage);
