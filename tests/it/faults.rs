@@ -1,6 +1,7 @@
 //! What becomes of volumes on a node whose device hangs or fails. Time is paused: it passes when nobody has anything to do.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parkhang_actors::supervisor::NodeSupervisor;
@@ -10,6 +11,10 @@ use parkhang_core::domain::{
 };
 use parkhang_sandbox::{FAST_HEALTH, FakeStage, NodePlan, Run, Sandbox, Script, job_through};
 use tokio::sync::watch;
+use tokio::time::Instant;
+
+/// Pages of a volume.
+const PAGES: usize = 20;
 
 /// What the device of a node does.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,6 +29,11 @@ enum Device {
     DiskFull,
     /// It hangs under the work of this volume until it is renewed.
     HangsUnder(VolumeId),
+    /// It hangs under each page of this number until it is renewed.
+    HangsAtTimes(usize),
+    /// It fails under each page of this number, and answers what it is known to answer.
+    FailsAtTimes(usize),
+    Slow,
 }
 
 async fn check(device: Device) -> Result<(), Unfit> {
@@ -31,17 +41,23 @@ async fn check(device: Device) -> Result<(), Unfit> {
         Device::Hangs => std::future::pending().await,
         Device::Fails => Err(Unfit::Device("lost".to_owned())),
         Device::DiskFull => Err(Unfit::Disk("no space left".to_owned())),
-        Device::Works | Device::HangsUnderWork | Device::HangsUnder(_) => Ok(()),
+        _ => Ok(()),
     }
 }
 
-async fn work(run: Run, device: watch::Receiver<Device>) -> StageVerdict {
+async fn work(run: Run, device: watch::Receiver<Device>, pages: Arc<AtomicUsize>) -> StageVerdict {
     let progress = &run.context.progress;
-    progress.started(3);
-    for _ in 0..3 {
+    progress.started(PAGES);
+    for _ in 0..PAGES {
         tokio::time::sleep(Duration::from_secs(1)).await;
+        let page = pages.fetch_add(1, Ordering::Relaxed) + 1;
         let device = device.borrow().clone();
         match device {
+            Device::HangsAtTimes(often) if page.is_multiple_of(often) => std::future::pending().await,
+            Device::FailsAtTimes(often) if page.is_multiple_of(often) => {
+                return run.failed(ErrorCategory::Node, "it failed");
+            }
+            Device::Slow => tokio::time::sleep(Duration::from_secs(7)).await,
             Device::Hangs | Device::HangsUnderWork => std::future::pending().await,
             Device::HangsUnder(volume) if volume == run.context.assignment.volume => {
                 std::future::pending().await
@@ -49,7 +65,7 @@ async fn work(run: Run, device: watch::Receiver<Device>) -> StageVerdict {
             Device::Fails | Device::DiskFull => {
                 return run.failed(ErrorCategory::Node, "it does not work");
             }
-            Device::Works | Device::HangsUnder(_) => {}
+            Device::Works | Device::HangsUnder(_) | Device::HangsAtTimes(_) | Device::FailsAtTimes(_) => {}
         }
         progress.page_finished(PageOutcome::Succeeded);
     }
@@ -66,7 +82,9 @@ impl OnDevice {
     fn new(device: Device) -> Self {
         let device = watch::Sender::new(device);
         let (used, checked) = (device.subscribe(), device.subscribe());
-        let stage = FakeStage::new("on_device", Script::custom(move |run| work(run, used.clone())))
+        let pages = Arc::new(AtomicUsize::new(0));
+        let script = Script::custom(move |run| work(run, used.clone(), pages.clone()));
+        let stage = FakeStage::new("on_device", script)
             .on(Hardware::Gpu)
             .checked_by(move || check(checked.borrow().clone()))
             .shared();
@@ -212,4 +230,63 @@ async fn a_full_disk_is_waited_for_however_long_it_takes() {
     stage.device.send_replace(Device::Works);
     world.ends(JobStatus::Completed).await;
     node.stop().await;
+}
+
+/// Processes that a service manager starts on a machine with such a device, one after the other. Their names come first, so that work goes
+/// there as soon as to others.
+async fn starts_again_and_again(world: &World, device: &Device, runs: &AtomicUsize) {
+    for process in 0.. {
+        let stage = OnDevice::new(device.clone());
+        let node = world.node(&format!("a{process}"), &stage, 2).await;
+        let mut begun = 0;
+        loop {
+            begun += 1;
+            tokio::select! {
+                () = node.ended() => break,
+                () = stage.stage.has_begun(begun) => { runs.fetch_add(1, Ordering::Relaxed); }
+            }
+        }
+    }
+}
+
+/// Time passes, and nothing is held against any volume.
+async fn stays_blameless(world: &World, device: &Device) {
+    // One that hangs under work alone cannot be told from its volume where there is no other to be read. That volume goes elsewhere.
+    if matches!(device, Device::HangsUnderWork | Device::HangsAtTimes(_)) {
+        return std::future::pending().await;
+    }
+    loop {
+        world.is_blameless().await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}
+
+/// One of two nodes has a sick device: the other one does the work, and no volume pays for it.
+#[tokio::test(start_paused = true)]
+async fn a_sick_device_beside_a_healthy_one_is_no_volumes_fault() {
+    for device in [
+        Device::Hangs,
+        Device::HangsUnderWork,
+        Device::Fails,
+        Device::DiskFull,
+        Device::HangsAtTimes(4),
+        Device::FailsAtTimes(4),
+        Device::Slow,
+    ] {
+        let world = World::with_volumes(24).await;
+        let (runs, began) = (AtomicUsize::new(0), Instant::now());
+        let healthy = world.node("healthy", &OnDevice::new(Device::Works), 2).await;
+        tokio::select! {
+            () = world.ends(JobStatus::Completed) => {}
+            () = starts_again_and_again(&world, &device, &runs) => {}
+            () = stays_blameless(&world, &device) => {}
+        }
+        for task in world.tasks().await {
+            assert_eq!((task.status, task.attempts), (TaskStatus::Done, 0), "{device:?}");
+        }
+        assert!(runs.load(Ordering::Relaxed) > 0, "{device:?} was given nothing");
+        let alone = Duration::from_secs(24 / 2 * PAGES as u64);
+        assert!(began.elapsed() < 2 * alone, "{device:?}: {:?}", began.elapsed());
+        healthy.stop().await;
+    }
 }

@@ -12,7 +12,7 @@ use parkhang_actors::stage::{
     LineSegmenter, ManifestFolder, ModelSet, Recogniser, StageRegistry, StageServices, StageTable,
     ocr_pipeline,
 };
-use parkhang_actors::supervisor::NodeSupervisor;
+use parkhang_actors::supervisor::{NodeSupervisor, StagesOutOfOrder};
 use parkhang_core::domain::testing::new_job;
 use parkhang_core::domain::{ErrorCategory, JobConfig, JobStatus, LayoutName, NewJob, Task, TaskStatus};
 use parkhang_models::device::{ComputeDevice, DeviceSpec};
@@ -194,6 +194,14 @@ impl Press {
         states.values().next().unwrap().reason.clone()
     }
 
+    /// The node has named its device.
+    async fn names_its_device(&self) {
+        let mut states = self.node.out_of_order();
+        let names_it =
+            |stages: &StagesOutOfOrder| stages.values().any(|state| state.reason.starts_with("cpu: "));
+        states.wait_for(names_it).await.unwrap();
+    }
+
     /// Pages that failed, by the message.
     async fn failed_pages(&self) -> BTreeMap<String, String> {
         let task = self.task().await;
@@ -269,6 +277,7 @@ async fn a_device_that_is_lost_or_full_loses_no_page() {
             reason.contains(if is_full { "out of memory" } else { "device lost" }),
             "{reason}"
         );
+        press.names_its_device().await;
         is_uncharged(&press.task().await);
         press.device.lost.store(false, Ordering::SeqCst);
         press.device.full.store(false, Ordering::SeqCst);

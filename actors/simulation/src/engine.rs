@@ -2,6 +2,7 @@
 
 mod audit;
 mod cluster;
+mod devices;
 mod group_commit;
 mod queues;
 pub(crate) mod report;
@@ -22,6 +23,7 @@ use crate::metered::MeteredStore;
 use crate::settings::{Settings, millis};
 use audit::{Counters, StageCounts};
 use cluster::{Address, Node};
+use devices::Step;
 use group_commit::GroupCommit;
 use parkhang_actors::orchestrator::{PassLimits, Plan};
 use parkhang_core::domain::{
@@ -52,6 +54,8 @@ pub(super) enum Event {
     Suspect(usize, u32),
     Forget(Vec<WorkerId>),
     Join(usize),
+    /// Something happens to the device of a pool that was renewed so often.
+    Device(Address, u32, Step),
     /// The autoscaler decides.
     Scale,
 }
@@ -178,7 +182,10 @@ impl Engine {
                 .filter(|(_, stage)| stage.hardware == class.hardware)
                 .map(|(stage, _)| stage)
                 .collect();
-            nodes.extend((0..class.nodes).map(|_| Node::new(number, fitting.iter().copied())));
+            let sick = settings.sick.map_or(0, |devices| devices.of(class));
+            counts.devices.nodes += sick as u64;
+            nodes
+                .extend((0..class.nodes).map(|node| Node::new(number, node < sick, fitting.iter().copied())));
         }
         Ok(Self {
             store,
@@ -258,6 +265,7 @@ impl Engine {
             Event::Suspect(node, incarnation) => self.suspect(node, incarnation),
             Event::Forget(workers) => self.forget(workers).await?,
             Event::Join(node) => self.join(node).await?,
+            Event::Device(address, renewals, step) => self.device(address, renewals, step).await?,
             Event::Scale => self.scale().await?,
         }
         Ok(())
@@ -294,13 +302,14 @@ impl Engine {
             // This orchestrator has led from the beginning.
             ends_leases: true,
         };
+        let conduct = self.conduct();
         // Real time, to measure the cost of the decisions alone, without the store's part of it.
         let (began, inside) = (Instant::now(), self.store.inside());
         let mut plan = Plan::make(
             &*self.store,
             &self.offers,
             &BTreeMap::new(),
-            &BTreeMap::new(),
+            &conduct,
             limits,
             self.time(self.now),
         )

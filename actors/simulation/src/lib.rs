@@ -21,10 +21,12 @@ mod settings;
 mod tests;
 
 pub use distribution::{Distribution, NotADistribution};
-pub use engine::report::{Audit, ClassReport, Cost, Ends, QueueUse, SimulationReport, StageSummary};
+pub use engine::report::{
+    Audit, ClassReport, Cost, DeviceFaults, Ends, QueueUse, SimulationReport, StageSummary,
+};
 pub use engine::simulate;
 pub use error::SimulationError;
 pub use metered::Traffic;
 pub use prices::{BILLED_BYTES, FIFO_PRICE, FREE_REQUESTS, MESSAGE_BYTES, QueueRequests, STANDARD_PRICE};
 pub use profile::{Profile, ProfileError, StageProfile};
-pub use settings::{Autoscaling, Faults, NodeClass, Polling, Settings, Timings};
+pub use settings::{Autoscaling, Faults, NodeClass, Polling, Settings, SickDevices, Sickness, Timings};

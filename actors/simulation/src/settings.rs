@@ -6,6 +6,7 @@ use super::error::SimulationError;
 use super::profile::Profile;
 use parkhang_actors::orchestrator::MAX_INTERRUPTIONS;
 use parkhang_actors::source::QueueOptions;
+use parkhang_actors::supervisor::HealthPolicy;
 use parkhang_core::domain::{Hardware, JobConfig};
 use parkhang_core::policy::autoscale::Limits;
 
@@ -24,6 +25,8 @@ pub struct Settings {
     pub profile: Profile,
     /// Faults of nodes and stages.
     pub faults: Faults,
+    /// Devices that are sick, if any are.
+    pub sick: Option<SickDevices>,
     /// Queues that the nodes take their work from, whose requests are counted; without, an orchestrator assigns it.
     pub queues: Option<Polling>,
     /// Times of the parts of the system.
@@ -95,6 +98,66 @@ pub struct Faults {
     pub failing_runs: f64,
     /// Share of the volumes that kill the worker of the stage with the most work.
     pub poison: f64,
+}
+
+/// Devices that are sick from the beginning to the end.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SickDevices {
+    /// Share of the nodes with a GPU that have one, in each class.
+    pub share: f64,
+    /// What they do.
+    pub sickness: Sickness,
+    /// Pages between two faults of a device that is sick at times, on average.
+    pub pages_between: f64,
+    /// When a node takes a device for sick, and what it does about it.
+    pub health: HealthPolicy,
+}
+
+/// What a sick device does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sickness {
+    /// Nothing comes back of it, neither of work nor of the node's test.
+    Hangs,
+    /// Each pass fails, that of the test too: the device is lost, or another process has its memory.
+    Fails,
+    /// It hangs at times, and works again once it is renewed.
+    HangsAtTimes,
+    /// It fails at times, and passes the test.
+    FailsAtTimes,
+    /// It is twenty times as slow as the others.
+    Slow,
+}
+
+impl SickDevices {
+    /// Number of nodes of a class that have one.
+    pub(super) fn of(&self, class: &NodeClass) -> usize {
+        match class.hardware {
+            Hardware::Gpu => (self.share * class.nodes as f64).round() as usize,
+            Hardware::Cpu => 0,
+        }
+    }
+}
+
+impl Sickness {
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::Hangs,
+        Self::Fails,
+        Self::HangsAtTimes,
+        Self::FailsAtTimes,
+        Self::Slow,
+    ];
+
+    /// Name on the command line.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Hangs => "hangs",
+            Self::Fails => "fails",
+            Self::HangsAtTimes => "hangs-at-times",
+            Self::FailsAtTimes => "fails-at-times",
+            Self::Slow => "slow",
+        }
+    }
 }
 
 /// Times of the parts of the real system; the defaults are those of `cluster.toml`, and measured ones.

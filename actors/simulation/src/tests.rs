@@ -4,6 +4,7 @@ use chrono::TimeDelta;
 use proptest::prelude::*;
 
 use super::*;
+use parkhang_actors::supervisor::HealthPolicy;
 use parkhang_core::domain::testing::stage;
 use parkhang_core::domain::{Hardware, JobConfig};
 use parkhang_core::policy::autoscale::Limits;
@@ -52,6 +53,7 @@ fn stormy(seed: u64) -> Settings {
             failing_runs: 0.05,
             poison: 0.02,
         },
+        sick: None,
         queues: None,
         timings: Timings::default(),
         config: JobConfig::default(),
@@ -76,6 +78,28 @@ fn autoscaled(settings: Settings) -> Settings {
         }),
         ..settings
     }
+}
+
+/// Half of the nodes with a GPU have a device that is sick, and nothing else happens.
+fn half_sick(seed: u64, sickness: Sickness, pages_between: f64) -> Settings {
+    let mut settings = Settings {
+        volumes: 60,
+        faults: Faults {
+            between: Duration::ZERO,
+            failing_runs: 0.0,
+            poison: 0.0,
+            ..stormy(seed).faults
+        },
+        sick: Some(SickDevices {
+            share: 0.5,
+            sickness,
+            pages_between,
+            health: HealthPolicy::default(),
+        }),
+        ..stormy(seed)
+    };
+    settings.fleet[0].nodes = 8;
+    settings
 }
 
 async fn simulated(settings: Settings) -> SimulationReport {
@@ -228,8 +252,56 @@ async fn nobody_is_there_before_the_boot_delay() {
     assert!(late.node_hours > soon.node_hours, "boots are paid for");
 }
 
+#[tokio::test]
+async fn sick_devices_are_renewed_given_up_and_worked_around() {
+    for sickness in Sickness::ALL {
+        let report = simulated(half_sick(1, sickness, 30.0)).await;
+        let devices = report.devices.unwrap();
+        assert_eq!(devices.nodes, 4, "{sickness:?}");
+        let (faults, ends, out) = (
+            devices.faults > 0,
+            devices.node_ends > 0,
+            devices.out_of_service > 0,
+        );
+        let expected = match sickness {
+            Sickness::Hangs => (true, true, false),
+            Sickness::Fails => (true, false, true),
+            Sickness::HangsAtTimes | Sickness::FailsAtTimes => (true, ends, out),
+            Sickness::Slow => (false, false, false),
+        };
+        assert_eq!((faults, ends, out), expected, "{sickness:?}: {devices:?}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
+
+    /// Nor does any of their nodes hold up what the others could do: the job takes little longer than without these nodes.
+    #[test]
+    fn sick_devices_are_no_volumes_fault(
+        seed in any::<u64>(),
+        sickness in prop::sample::select(Sickness::ALL.to_vec()),
+        pages_between in 2.0..100.0_f64,
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let settings = half_sick(seed, sickness, pages_between);
+            let mut healthy = Settings { sick: None, ..settings.clone() };
+            healthy.fleet[0].nodes /= 2;
+            let (report, alone) = (simulated(settings).await, simulated(healthy).await);
+            assert_nothing_is_lost(&report);
+            prop_assert_eq!((report.finished, report.failed, report.quarantined), (60, 0, 0));
+            let blamed = report.devices.map(|devices| devices.blamed);
+            prop_assert!(sickness == Sickness::HangsAtTimes || blamed == Some(0), "{:?}", report.devices);
+            // The largest volume on the slowest device, or the wait for what hangs.
+            let longest = 200.0 * (2.0 + 5.0) * 20.0;
+            prop_assert!(
+                report.makespan_s < alone.makespan_s + longest,
+                "{} s, {} s without them", report.makespan_s, alone.makespan_s
+            );
+            Ok(())
+        })?;
+    }
 
     #[test]
     fn whatever_the_seed_nothing_is_lost_and_the_run_repeats(

@@ -80,6 +80,8 @@ struct Thread<M: BatchModel> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceStatus {
     pub name: String,
+    /// Name of the device, as in `--device`.
+    pub device: String,
     /// Requests in its inbox.
     pub waiting: usize,
     /// Limit on requests in its inbox.
@@ -207,6 +209,7 @@ impl<M: BatchModel> Inference<M> {
         let thread = self.thread();
         DeviceStatus {
             name: self.0.name.clone(),
+            device: self.0.memory.network.device.clone(),
             waiting: thread.inbox.max_capacity() - thread.inbox.capacity(),
             capacity: self.0.capacity,
             busy: thread.busy.load(Ordering::Relaxed),

@@ -42,7 +42,7 @@ pub(super) enum OrchestratorMsg {
     /// A pool is gone for good.
     Deregister(WorkerId),
     /// A pool has answered an assignment of this job.
-    Delivered(WorkerId, JobKey, Delivered),
+    Delivered(WorkerId, JobKey, Fence, Delivered),
     Report(Box<LeaseReport>, RpcReplyPort<ReportReply>),
     Heartbeat(Vec<Fence>, RpcReplyPort<Vec<LeaseStatus>>),
     /// A report was recorded; true if it may have finished a task.
@@ -144,7 +144,9 @@ impl Actor for Orchestrator {
                     state.end_leases(worker, &myself);
                 }
             }
-            OrchestratorMsg::Delivered(worker, job, answer) => state.delivered(&worker, job, answer, &myself),
+            OrchestratorMsg::Delivered(worker, job, fence, answer) => {
+                state.delivered(&worker, (job, fence), answer, &myself);
+            }
             OrchestratorMsg::Report(report, reply) => state.record(*report, reply, &myself),
             OrchestratorMsg::Heartbeat(fences, reply) => state.renew(fences, reply),
             OrchestratorMsg::Recorded(has_ended) => {
@@ -224,7 +226,7 @@ impl OrchestratorState {
         };
         let (store, committer) = (self.config.store.clone(), self.committer.clone());
         let pools = self.members.accepting(Instant::now());
-        let refusals = self.members.refusals(Instant::now());
+        let conduct = self.members.conduct(Instant::now());
         let (myself, advances) = (myself.clone(), self.advances.clone());
         tokio::spawn(async move {
             let assign = |pool: &Arc<dyn Executor>, assignment, decided| {
@@ -239,7 +241,7 @@ impl OrchestratorState {
                 tokio::spawn(handover.assign(assignment));
             };
             let began = Instant::now();
-            let result = reconcile(&store, &committer, (&pools, &refusals), &assign, limits).await;
+            let result = reconcile(&store, &committer, (&pools, &conduct), &assign, limits).await;
             PassEnded {
                 took: began.elapsed(),
                 error: result.as_ref().err().map(|error| error as &dyn std::fmt::Display),
@@ -307,13 +309,13 @@ impl OrchestratorState {
     fn delivered(
         &mut self,
         worker: &WorkerId,
-        job: JobKey,
+        (job, fence): (JobKey, Fence),
         answer: Delivered,
         myself: &ActorRef<OrchestratorMsg>,
     ) {
         match answer {
             // Nobody who waits for a change is told: a stage has begun, none has ended.
-            Ok(AssignReply::Accepted) => return self.members.had_room(worker),
+            Ok(AssignReply::Accepted) => return self.members.has_taken(worker, fence),
             Ok(AssignReply::Busy) => {
                 let rest = self.members.had_no_room(worker, Instant::now());
                 myself.send_after(rest, || OrchestratorMsg::Wake);
@@ -346,7 +348,7 @@ impl OrchestratorState {
     /// Writes the end of a lease and answers its pool. The answer goes out after the commit, as the pool repeats its report until
     /// it has one: no verdict is lost with a leader that dies in between.
     fn record(
-        &self,
+        &mut self,
         report: LeaseReport,
         reply: RpcReplyPort<ReportReply>,
         myself: &ActorRef<OrchestratorMsg>,
@@ -357,6 +359,8 @@ impl OrchestratorState {
         let names = self.names.clone();
         let own_limits = self.members.limits_of(&report.fence.stage);
         let (fence, verdict) = (report.fence.clone(), verdict_name(report.verdict.as_ref()));
+        let succeeded = matches!(report.verdict, Some(StageVerdict::Succeeded(_)));
+        self.members.has_ended(&fence, succeeded);
         let span = report_span(&fence);
         let recorded = async move {
             Failpoint::ReportReceived.pass();

@@ -90,7 +90,7 @@ impl Handover {
     pub(super) async fn assign(self, assignment: Assignment) {
         let span = assign_span(&assignment, &self.pool.info().worker);
         let (task, stage) = (assignment.fence.task, assignment.fence.stage.clone());
-        let job = assignment.job.clone();
+        let (job, fence) = (assignment.job.clone(), assignment.fence.clone());
         let assigned = async move {
             // Without a group committer the orchestrator is stopping, and the lease expires.
             let Ok(answer) = deliver(&self.committer, self.pool.as_ref(), assignment, &*self.store).await
@@ -111,7 +111,7 @@ impl Handover {
             // Fails only when the orchestrator has stopped.
             let _ = self
                 .orchestrator
-                .cast(OrchestratorMsg::Delivered(worker, job, answer));
+                .cast(OrchestratorMsg::Delivered(worker, job, fence, answer));
         };
         assigned.instrument(span).await;
     }

@@ -1,6 +1,6 @@
 //! Pools that have joined. This is all that the orchestrator knows besides the store, and pools tell it again after a takeover.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::executor::Executor;
 use crate::telemetry::pools_registered;
 use parkhang_core::domain::{Fence, JobKey, PoolInfo, StageLimits, StageName, WorkerId};
-use parkhang_core::policy::placement::Refusals;
+use parkhang_core::policy::placement::Conduct;
 
 /// Time before work is offered again to a pool that should have had room; doubles as long as it has none. The orchestrator and a
 /// pool may disagree for a while, as when a cancelled stage has not reached its next checkpoint, and must not offer and refuse in
@@ -22,7 +22,11 @@ const LAST_REST: Duration = Duration::from_secs(2);
 const REFUSED_FOR: Duration = Duration::from_secs(300);
 
 #[derive(Debug, Default)]
-pub(super) struct Members(Vec<Member>);
+pub(super) struct Members {
+    pools: Vec<Member>,
+    /// Leases that pools have taken and whose end was not reported yet.
+    taken: HashMap<Fence, WorkerId>,
+}
 
 #[derive(Debug)]
 struct Member {
@@ -34,19 +38,22 @@ struct Member {
     next_rest: Duration,
     /// Jobs that the pool has refused, and the time until which it is offered nothing of them.
     refused: BTreeMap<JobKey, Instant>,
+    /// The pool has brought a stage to its end.
+    is_proven: bool,
 }
 
 impl Members {
     /// Adds a pool, which takes the place of one with the same worker id.
     pub(super) fn join(&mut self, pool: Arc<dyn Executor>) {
-        self.0
+        self.pools
             .retain(|member| member.pool.info().worker != pool.info().worker);
-        self.0.push(Member {
+        self.pools.push(Member {
             pool,
             accepting: true,
             backoff_until: None,
             next_rest: FIRST_BACKOFF,
             refused: BTreeMap::new(),
+            is_proven: false,
         });
         self.notify(None);
     }
@@ -54,13 +61,14 @@ impl Members {
     /// Takes out a pool; returns whether it was known.
     pub(super) fn remove(&mut self, worker: &WorkerId) -> bool {
         let Some(index) = self
-            .0
+            .pools
             .iter()
             .position(|member| member.pool.info().worker == *worker)
         else {
             return false;
         };
-        let gone = self.0.swap_remove(index);
+        let gone = self.pools.swap_remove(index);
+        self.taken.retain(|_, holder| holder != worker);
         self.notify(Some(&gone.pool.info().stage));
         true
     }
@@ -74,7 +82,7 @@ impl Members {
 
     /// The pools that may be given work at `now`.
     pub(super) fn accepting(&self, now: Instant) -> Vec<Arc<dyn Executor>> {
-        self.0
+        self.pools
             .iter()
             .filter(|member| member.accepting)
             .filter(|member| member.backoff_until.is_none_or(|until| until <= now))
@@ -84,7 +92,7 @@ impl Members {
 
     /// Pools that may be given work.
     pub(super) fn pools(&self) -> Vec<PoolInfo> {
-        let accepting = self.0.iter().filter(|member| member.accepting);
+        let accepting = self.pools.iter().filter(|member| member.accepting);
         accepting.map(|member| member.pool.info().clone()).collect()
     }
 
@@ -95,14 +103,14 @@ impl Members {
 
     /// Limits that a stage has of its own, if a service does it.
     pub(super) fn limits_of(&self, stage: &StageName) -> Option<StageLimits> {
-        let mut pools = self.0.iter().map(|member| &member.pool);
+        let mut pools = self.pools.iter().map(|member| &member.pool);
         let terms = pools.find(|pool| pool.info().stage == *stage)?.terms()?;
         Some(terms.limits)
     }
 
     fn notify(&self, gone: Option<&StageName>) {
         let pools = self
-            .0
+            .pools
             .iter()
             .map(|member| (&member.pool.info().stage, member.pool.info().slots));
         pools_registered(pools, gone);
@@ -119,10 +127,19 @@ impl Members {
         rest
     }
 
-    /// Notes that the pool had room.
-    pub(super) fn had_room(&mut self, worker: &WorkerId) {
+    /// Notes that the pool has taken the lease.
+    pub(super) fn has_taken(&mut self, worker: &WorkerId, fence: Fence) {
         if let Some(member) = self.member(worker) {
             member.next_rest = FIRST_BACKOFF;
+            self.taken.insert(fence, worker.clone());
+        }
+    }
+
+    /// Notes that the lease has ended, with success or not.
+    pub(super) fn has_ended(&mut self, fence: &Fence, succeeded: bool) {
+        let worker = self.taken.remove(fence).filter(|_| succeeded);
+        if let Some(member) = worker.and_then(|worker| self.member(&worker)) {
+            member.is_proven = true;
         }
     }
 
@@ -134,19 +151,23 @@ impl Members {
         }
     }
 
-    /// Jobs that the pools have refused and are not offered at `now`.
-    pub(super) fn refusals(&self, now: Instant) -> Refusals {
-        let by_pool = self.0.iter().filter_map(|member| {
+    /// What the pools have shown of themselves, as far as it still counts at `now`.
+    pub(super) fn conduct(&self, now: Instant) -> Conduct {
+        let refused = self.pools.iter().filter_map(|member| {
             let jobs = member.refused.iter().filter(|(_, until)| **until > now);
             let jobs: BTreeSet<JobKey> = jobs.map(|(job, _)| job.clone()).collect();
             (!jobs.is_empty()).then(|| (member.pool.info().worker.clone(), jobs))
         });
-        by_pool.collect()
+        let proven = self.pools.iter().filter(|member| member.is_proven);
+        Conduct {
+            refused: refused.collect(),
+            proven: proven.map(|member| member.pool.info().worker.clone()).collect(),
+        }
     }
 
     /// Offers work to all pools again: a stage has ended somewhere, so any of them may have room.
     pub(super) fn end_backoffs(&mut self) {
-        for member in &mut self.0 {
+        for member in &mut self.pools {
             member.backoff_until = None;
         }
     }
@@ -159,13 +180,13 @@ impl Members {
     }
 
     pub(super) fn drain(&self) {
-        for member in &self.0 {
+        for member in &self.pools {
             member.pool.drain();
         }
     }
 
     fn member(&mut self, worker: &WorkerId) -> Option<&mut Member> {
-        self.0
+        self.pools
             .iter_mut()
             .find(|member| member.pool.info().worker == *worker)
     }
@@ -174,7 +195,7 @@ impl Members {
 impl Drop for Members {
     /// Takes the pools out of the metrics, which the next leader counts on its own node.
     fn drop(&mut self) {
-        let gone: Vec<Member> = self.0.drain(..).collect();
+        let gone: Vec<Member> = self.pools.drain(..).collect();
         for member in &gone {
             self.notify(Some(&member.pool.info().stage));
         }

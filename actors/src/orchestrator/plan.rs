@@ -9,7 +9,7 @@ use tracing::{debug, info, warn};
 
 use crate::telemetry::LeaseLost;
 use parkhang_core::domain::{Assignment, Fence, Job, PoolInfo, Task, TaskId, WorkerId};
-use parkhang_core::policy::placement::{self, FreeSlots, Placement, Refusals};
+use parkhang_core::policy::placement::{self, Conduct, FreeSlots, Placement};
 use parkhang_core::policy::poison::{Loss, lost_lease};
 use parkhang_core::policy::service::{self, ServiceTerms};
 use parkhang_core::policy::transition::Event;
@@ -60,8 +60,8 @@ pub struct Granted {
 }
 
 impl Plan {
-    /// Reads the store and decides on leases for these pools; `terms` are those of pools that hand their stage over to a service, `refusals`
-    /// what they have refused. Nothing is written.
+    /// Reads the store and decides on leases for these pools; `terms` are those of pools that hand their stage over to a service, `conduct`
+    /// what the pools have shown of themselves. Nothing is written.
     ///
     /// # Errors
     ///
@@ -70,7 +70,7 @@ impl Plan {
         store: &dyn StateStore,
         pools: &[PoolInfo],
         terms: &BTreeMap<WorkerId, ServiceTerms>,
-        refusals: &Refusals,
+        conduct: &Conduct,
         limits: PassLimits,
         now: DateTime<Utc>,
     ) -> Result<Self, StateError> {
@@ -95,7 +95,7 @@ impl Plan {
         // Slots of leases that end above count as free, though their pools may still be at work: one that is answers busy, and the
         // lease is released.
         let pools = service::offered(pools, &leases.held, terms);
-        let free = FreeSlots::but_for(refusals, &pools, &leases.held);
+        let free = FreeSlots::in_view_of(conduct, &pools, &leases.held);
         let room = free.room();
         // The end of any lease wakes the next pass, so nothing is to be waited for.
         if room.is_empty() {

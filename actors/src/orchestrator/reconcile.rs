@@ -12,7 +12,7 @@ use super::plan::{PassLimits, Plan, node_lost};
 use crate::telemetry::JobFinished;
 use parkhang_core::domain::{Assignment, Fence, Job, JobId, PoolInfo, TaskStatus, WorkerId};
 use parkhang_core::failpoint::Failpoint;
-use parkhang_core::policy::placement::Refusals;
+use parkhang_core::policy::placement::Conduct;
 use parkhang_core::policy::service::ServiceTerms;
 use parkhang_state::{Change, Outcome, StateError, StateStore};
 
@@ -45,11 +45,11 @@ pub(super) struct Pass {
 /// Offers a written lease to its pool; takes the time at which it was decided. Must not wait for the answer.
 pub(super) type AssignFn<'a> = dyn Fn(&Arc<dyn Executor>, Assignment, Instant) + Send + Sync + 'a;
 
-/// Runs one pass over the pools, which are given nothing of what they have refused.
+/// Runs one pass over the pools, in view of what they have shown of themselves.
 pub(super) async fn reconcile(
     store: &Arc<dyn StateStore>,
     committer: &GroupCommitter,
-    (pools, refusals): (&[Arc<dyn Executor>], &Refusals),
+    (pools, conduct): (&[Arc<dyn Executor>], &Conduct),
     assign: &AssignFn<'_>,
     limits: PassLimits,
 ) -> Result<Pass, PassError> {
@@ -60,7 +60,7 @@ pub(super) async fn reconcile(
         .iter()
         .filter_map(|pool| Some((pool.info().worker.clone(), pool.terms()?)))
         .collect();
-    let mut plan = Plan::make(store.as_ref(), &offers, &terms, refusals, limits, now).await?;
+    let mut plan = Plan::make(store.as_ref(), &offers, &terms, conduct, limits, now).await?;
     let decided = Instant::now();
     let next_due = plan.next_due;
     let changes = std::mem::take(&mut plan.changes);

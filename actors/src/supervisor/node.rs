@@ -188,7 +188,7 @@ pub(super) enum NodeMsg {
     /// A stage returned because the node is out of order, for this reason.
     Faulted(ActorId, String),
     /// The pool has read its first page.
-    Progressed(ActorId),
+    Proven(ActorId),
     /// The stage is to get a new thread, and then to be tested.
     Renew(StageName),
     /// The stage is to be tested.
@@ -283,7 +283,7 @@ impl Actor for NodeActor {
             NodeMsg::Start(logic, slots) => return state.start(logic, slots, &myself).await,
             NodeMsg::Stalled(id) => state.stalled(id, &myself),
             NodeMsg::Faulted(id, reason) => state.faulted(id, reason, &myself),
-            NodeMsg::Progressed(id) => state.progressed(id),
+            NodeMsg::Proven(id) => state.proven(id),
             NodeMsg::Renew(stage) => state.renew(&stage, &myself),
             NodeMsg::Ask(stage) => state.ask(&stage, &myself),
             NodeMsg::Checked(stage, answer) => state.checked(&stage, answer, &myself),

@@ -177,7 +177,7 @@ pub(super) struct PoolState {
     draining: bool,
     /// Another pool has taken its place: it ends when its leases are released.
     replaced: bool,
-    /// It has read a page, and its supervisor was told so.
+    /// It works, and its supervisor was told so.
     proven: bool,
     /// Callers that wait for a drain to have come so far.
     waiting: Vec<(Drained, RpcReplyPort<()>)>,

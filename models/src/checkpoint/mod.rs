@@ -21,6 +21,7 @@ pub mod tensors;
 #[cfg(test)]
 mod tests;
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
@@ -42,6 +43,29 @@ const MAX_FILE_BYTES: u64 = 2 << 30;
 pub struct HostTensor {
     pub shape: Vec<usize>,
     pub values: Vec<f32>,
+}
+
+/// Values that may still be read of a file. Any number of tensors may name the same bytes, or views of them that repeat, and
+/// all that is read of them is kept in memory: it has no more values than the file has bytes, which is four times as many as a
+/// file of 32-bit values holds.
+#[derive(Debug)]
+struct Allowance(Cell<u64>);
+
+impl Allowance {
+    fn of(file_bytes: u64) -> Self {
+        Self(Cell::new(file_bytes))
+    }
+
+    /// Takes the values of a tensor off.
+    ///
+    /// # Errors
+    /// The problem of the tensor, where no so many are left.
+    fn take(&self, values: usize) -> Result<(), String> {
+        let left = self.0.get().checked_sub(values as u64);
+        let left = left.ok_or_else(|| format!("has {values} values, more than are left of its file"))?;
+        self.0.set(left);
+        Ok(())
+    }
 }
 
 /// Tensors of one layer, by the last part of their names.

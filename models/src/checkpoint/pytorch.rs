@@ -5,7 +5,7 @@ use std::path::Path;
 use half::{bf16, f16};
 use pytorch_reader::{DType, PytorchReader};
 
-use super::{HostTensor, MAX_FILE_BYTES, StateDict};
+use super::{Allowance, HostTensor, MAX_FILE_BYTES, StateDict};
 use crate::checkpoint::WeightsError;
 
 /// Prefixes of the weights in files that hold more than those.
@@ -31,6 +31,7 @@ pub(super) fn read(path: &Path) -> Result<StateDict, WeightsError> {
         .into_iter()
         .find(|prefix| stored.tensors().keys().any(|name| name.starts_with(prefix)))
         .unwrap_or("");
+    let allowance = Allowance::of(bytes);
     let mut tensors = StateDict::new();
     for (name, tensor) in stored.tensors() {
         let Some(name) = name.strip_prefix(nested) else {
@@ -47,9 +48,7 @@ pub(super) fn read(path: &Path) -> Result<StateDict, WeightsError> {
             continue;
         };
         // The shape is a claim of the file, and views may repeat what is stored once.
-        if tensor.byte_len() as u64 > MAX_FILE_BYTES {
-            return Err(problem(format!("has the shape {:?}", tensor.shape())));
-        }
+        allowance.take(tensor.num_elements()).map_err(problem)?;
         let bytes = tensor
             .read()
             .map_err(|source| problem(format!("cannot be read: {source}")))?;

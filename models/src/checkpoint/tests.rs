@@ -9,6 +9,8 @@ use super::tensors::WeightTensors;
 use super::*;
 
 const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/bdrc");
+/// Length of the description of all tensors in `easter2/model.pth`, which its archive holds as it is.
+const PICKLE_BYTES: usize = 21_551;
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(FIXTURES).join(name)
@@ -87,6 +89,47 @@ proptest! {
         let (_folder, path) = written(name.rsplit('/').next().unwrap(), &bytes);
         let _ = open(&path);
     }
+}
+
+/// A view may repeat what is stored once any number of times.
+#[test]
+fn views_hold_no_more_than_their_file() {
+    let mut bytes = std::fs::read(fixture("easter2/model.pth")).unwrap();
+    let replace = |bytes: &mut [u8], old: &[u8], new: &[u8]| {
+        let mut times = 0;
+        for at in 0..=bytes.len() - old.len() {
+            if bytes[at..].starts_with(old) {
+                bytes[at..at + new.len()].copy_from_slice(new);
+                times += 1;
+            }
+        }
+        times
+    };
+    let entry = |bytes: &[u8]| {
+        let begin = bytes.windows(2).position(|two| two == b"\x80\x02").unwrap();
+        let mut crc = flate2::Crc::new();
+        crc.update(&bytes[begin..begin + PICKLE_BYTES]);
+        crc.sum().to_le_bytes()
+    };
+    let before = entry(&bytes);
+    // The first tensor, of 16 x 16 x 3 values, becomes one of 255 x 255 x 255, all of them the same.
+    let (shape, large) = (
+        b"K\x10K\x10K\x03\x87q\x0bK0K\x03K\x01",
+        b"K\xffK\xffK\xff\x87q\x0bK\0K\0K\0",
+    );
+    assert_eq!(replace(&mut bytes, shape, large), 1);
+    let after = entry(&bytes);
+    assert_eq!(
+        replace(&mut bytes, &before, &after),
+        2,
+        "once before the entry and once in the list"
+    );
+    let (_folder, path) = written("model.pth", &bytes);
+    let refused = open(&path).unwrap_err().to_string();
+    assert!(
+        refused.contains("has 16581375 values, more than are left of its file"),
+        "{refused}"
+    );
 }
 
 /// Everything that can be asked of an ONNX file, without a file.

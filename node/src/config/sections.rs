@@ -449,7 +449,7 @@ pub struct Health {
     /// Time without progress after which a pool with work is replaced.
     #[serde(with = "duration")]
     pub progress_window: Duration,
-    /// Number of stalls of a stage in a row, without a finished page in between, after which the node ends.
+    /// Number of stalls of a stage in a row, without ten finished pages in between, after which the node ends.
     pub max_stalls: u32,
     /// Number of renewals in a row of a stage whose device fails, after which it is taken out of service.
     pub max_renewals: u32,

@@ -43,6 +43,7 @@ use crate::config::{ConfigArgs, Loaded, Role, Shortcut, SourceKind};
 use crate::{join, log, repl};
 
 pub use arguments::RoleArgs;
+pub use worker::health;
 
 pub async fn run(arguments: RoleArgs) -> Result<ExitCode> {
     let (ready_fd, with_parent) = (arguments.ready_fd, arguments.with_parent);

@@ -148,7 +148,8 @@ pub async fn wind_down(
     supervisor.stop().await;
 }
 
-fn health(loaded: &Loaded) -> HealthPolicy {
+/// Limits by which the node takes its stages for stuck.
+pub fn health(loaded: &Loaded) -> HealthPolicy {
     let health = &loaded.config.health;
     HealthPolicy {
         progress_window: health.progress_window,

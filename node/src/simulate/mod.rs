@@ -13,9 +13,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use parkhang_simulation::{
-    Autoscaling, Faults, Polling, Profile, Settings, SimulationReport, Timings, simulate,
+    Autoscaling, Faults, Polling, Profile, Settings, SickDevices, Sickness, SimulationReport, Timings,
+    simulate,
 };
 use serde_json::json;
 
@@ -23,6 +25,10 @@ use self::record::RecordArgs;
 use crate::config::{ConfigArgs, Loaded, Shortcut, SourceKind};
 use crate::launcher::limits;
 use crate::queues;
+use crate::role::health;
+
+/// Pages between two faults of a device that is sick at times.
+const PAGES_BETWEEN: f64 = 100.0;
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -74,6 +80,18 @@ pub struct RunArgs {
     /// Share of the volumes that kill the worker that reads them.
     #[arg(long, default_value_t = 0.0001, value_name = "SHARE", value_parser = share)]
     pub poison: f64,
+    /// Share of the GPU nodes whose device is sick from the beginning to the end.
+    #[arg(long, default_value_t = 0.0, value_name = "SHARE", value_parser = share)]
+    pub sick: f64,
+    /// What the sick devices do: hangs and fails are for good, and also under the node's test of its device; at times is once in a hundred
+    /// pages on average, and slow is twenty times as slow.
+    #[arg(
+        long,
+        default_value = "hangs",
+        value_name = "KIND",
+        value_parser = PossibleValuesParser::new(Sickness::ALL.map(Sickness::as_str)).try_map(sickness)
+    )]
+    pub sickness: Sickness,
     /// Stage times and sizes of volumes; by default the profile built into the program.
     #[arg(long, value_name = "FILE")]
     pub profile: Option<PathBuf>,
@@ -123,6 +141,11 @@ fn share(text: &str) -> Result<f64, String> {
     } else {
         Err("a share is 0 to 1".to_owned())
     }
+}
+
+fn sickness(name: String) -> Result<Sickness, String> {
+    let named = |kind: &Sickness| kind.as_str() == name;
+    Sickness::ALL.into_iter().find(named).ok_or(name.clone())
 }
 
 fn factor(text: &str) -> Result<f64, String> {
@@ -242,6 +265,12 @@ fn settings(
             failing_runs: arguments.failing_runs,
             poison: arguments.poison,
         },
+        sick: (arguments.sick > 0.0).then(|| SickDevices {
+            share: arguments.sick,
+            sickness: arguments.sickness,
+            pages_between: PAGES_BETWEEN,
+            health: health(loaded),
+        }),
         queues: (config.source.kind == SourceKind::Sqs).then(|| Polling {
             options: queues::options(&config.source.sqs),
             poll: config.source.poll,

@@ -96,6 +96,17 @@ pub fn one(report: &SimulationReport, memory: Option<u64>) -> String {
     ] {
         row(&mut whole, name, [value]);
     }
+    if let Some(devices) = report.devices {
+        for (name, value) in [
+            ("nodes with a sick device", devices.nodes),
+            ("  faults of a stage there", devices.faults),
+            ("  ends of their nodes for it", devices.node_ends),
+            ("  stages taken out of service", devices.out_of_service),
+            ("  volumes held to be at fault", devices.blamed),
+        ] {
+            row(&mut whole, name, [value.to_string()]);
+        }
+    }
     let mut classes = table(&["nodes", "number", "slots a stage", "up", "slots in use"]);
     for class in &report.classes {
         let used: Vec<String> = class

@@ -31,6 +31,33 @@ async fn device_threads_hang() {
     cluster.all_is_well().await;
 }
 
+/// One of the two nodes with a device has a sick one, which hangs or is lost, for good or at times, or is slow. The other node does
+/// the work, no volume pays for it, and the node with the sick device says so.
+#[tokio::test(flavor = "multi_thread")]
+async fn half_of_the_devices_are_sick() {
+    for (pass, told) in [
+        ("pause", Some("no progress; its pool is replaced")),
+        ("panic", Some("the stage is taken out of service on this node")),
+        (
+            "30%panic",
+            Some("the stage is out of order; it will be tested again"),
+        ),
+        ("sleep(2000)", None),
+    ] {
+        let settings = [("health.progress_window", "10s"), ("health.max_renewals", "1")];
+        let mut cluster = Cluster::start(Plan::full(SHELF).with(&settings)).await;
+        cluster.kill_worker(0);
+        let sick = format!("device.pass={pass}");
+        cluster.start_worker(0, &sick).await;
+        cluster.plan.failpoints_of_successors = sick;
+        cluster.create_jobs().await;
+        if let Some(told) = told {
+            cluster.until_said(0, told).await;
+        }
+        cluster.all_is_well().await;
+    }
+}
+
 /// Every node that begins one of the volumes dies of it. The volume is set aside with its reason; the others are done, and
 /// the nodes are well.
 /// Rows: 138.

@@ -10,7 +10,7 @@ use chrono::{DateTime, Utc};
 use self::isolation::Suspects;
 use self::queues::Queues;
 pub use self::queues::Shares;
-pub use self::slots::{FreeSlots, Refusals};
+pub use self::slots::{Conduct, FreeSlots};
 use crate::domain::{Fence, Job, JobId, StageName, Task, TaskId, WorkerId};
 use crate::policy::poison::is_suspect;
 use crate::policy::transition::runnable_stage;
@@ -60,7 +60,8 @@ pub fn next_fence(task: &Task, job: &Job, now: DateTime<Utc>) -> Option<Fence> {
 /// its turn to others.
 ///
 /// Before all of these, suspects get empty nodes, and a node that runs one gets nothing else. Where no node is empty, one is
-/// given nothing more until it is: the one that will be soonest, by the number of its leases.
+/// given nothing more until it is: the one that will be soonest, by the number of its leases. Pools that have
+/// brought a stage to its end come before others for suspects, and before equally roomy ones for all tasks.
 pub fn place<'a>(
     now: DateTime<Utc>,
     tasks: impl IntoIterator<Item = (&'a Task, &'a Job)>,

@@ -2,15 +2,19 @@
 //!
 //! A pool that stands still, or whose device fails, is judged before the volumes that it runs are: it is renewed and tested
 //! with input whose answer is known. One that does not answer is out of order, and its volumes are handed back as they were.
-//! One that answers may still hang under work, so the volumes that stood still wait for a verdict: the next page that the
-//! renewed pool reads speaks against them, the next fault for them. Where nothing else is to be read the answer to the known
-//! question has to do. Faults in a row, without a page in between, are bounded: a pool that hangs again and again ends its
-//! node, as only the end of the process ends the threads that it leaves behind; one that fails is taken out of service.
+//! One that answers may still hang under work, so the volumes that stood still wait for a verdict: the next pages that the
+//! renewed pool reads speak against them, the next fault for them. Where nothing else is to be read the answer to the known
+//! question has to do. Faults in a row, without [so many pages](PAGES_OF_PROOF) in between, are bounded: a pool that hangs again
+//! and again ends its node, as only the end of the process ends the threads that it leaves behind; one that fails is taken out of
+//! service.
 
 use std::time::Duration;
 
 use crate::domain::Unfit;
 
+/// Number of pages after which a renewed pool is taken to work. A device that is sick at times reads some pages between two faults, and
+/// one page would clear it at the cost of the volumes that stood still.
+pub const PAGES_OF_PROOF: u64 = 10;
 /// Delay before the second renewal of a pool that fails; four times as long before each further one.
 const FIRST_DELAY: Duration = Duration::from_secs(2);
 /// Longest time between two renewals.
@@ -28,7 +32,7 @@ pub struct FaultLimits {
     pub renewals: u32,
 }
 
-/// Faults of the pools of one stage on a node since a page was last read there.
+/// Faults of the pools of one stage on a node since it was last proven that it works.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PoolHealth {
     stalls: u32,
@@ -52,7 +56,7 @@ pub enum Remedy {
 
 impl PoolHealth {
     /// Takes note that the pool works: earlier faults no longer count.
-    pub fn page_read(&mut self) {
+    pub fn proven(&mut self) {
         *self = Self::default();
     }
 
@@ -169,7 +173,7 @@ mod tests {
             assert_eq!(seconds(health.stalled(LIMITS)), 0);
         }
         assert_eq!(health.stalled(LIMITS), Remedy::EndNode);
-        health.page_read();
+        health.proven();
         assert_eq!(seconds(health.stalled(LIMITS)), 0);
         for _ in 0..LIMITS.silences {
             assert_eq!(seconds(health.silent(LIMITS)), 0);
@@ -179,7 +183,7 @@ mod tests {
 
     #[derive(Debug, Clone, Copy)]
     enum Step {
-        PageRead,
+        Proven,
         Stalled,
         Silent,
         Failed,
@@ -190,13 +194,13 @@ mod tests {
         /// Whatever faults come in whatever order.
         #[test]
         fn renewals_in_a_row_are_bounded(steps in prop::collection::vec(
-            prop::sample::select(vec![Step::PageRead, Step::Stalled, Step::Silent, Step::Failed, Step::Full]), 0..200,
+            prop::sample::select(vec![Step::Proven, Step::Stalled, Step::Silent, Step::Failed, Step::Full]), 0..200,
         )) {
             let (mut health, mut renewals) = (PoolHealth::default(), 0);
             for step in steps {
                 let remedy = match step {
-                    Step::PageRead => {
-                        health.page_read();
+                    Step::Proven => {
+                        health.proven();
                         renewals = 0;
                         continue;
                     }

@@ -33,6 +33,21 @@ pub struct Ends {
     pub failed: u64,
 }
 
+/// Faults of sick devices, and their consequences.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct DeviceFaults {
+    /// Nodes with such a device.
+    pub nodes: u64,
+    /// Times that a stage found its device hung or failing.
+    pub faults: u64,
+    /// Ends of nodes that gave their device up.
+    pub node_ends: u64,
+    /// Stages that were taken out of service on their node.
+    pub out_of_service: u64,
+    /// Times that a volume was held to be at fault.
+    pub blamed: u64,
+}
+
 /// Counts of a stage.
 #[derive(Debug, Default)]
 pub(crate) struct StageCounts {
@@ -50,6 +65,7 @@ pub(crate) struct StageCounts {
 pub(crate) struct Counters {
     pub audit: Audit,
     pub ends: Ends,
+    pub devices: DeviceFaults,
     pub stages: Vec<StageCounts>,
     /// Slot time used, by class and stage.
     pub busy: HashMap<(usize, usize), Millis>,

@@ -2,6 +2,7 @@
 
 use rand::Rng;
 
+use super::devices::Repair;
 use super::work::{Fate, Remains, Run, exponential};
 use super::{Engine, Event, Origin};
 use crate::agenda::Millis;
@@ -22,7 +23,7 @@ pub(crate) struct Address {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Condition {
+pub(super) enum Condition {
     Up,
     Draining,
     Down,
@@ -31,8 +32,9 @@ enum Condition {
 #[derive(Debug)]
 pub(crate) struct Node {
     pub class: usize,
+    pub has_sick_device: bool,
     pub incarnation: u32,
-    condition: Condition,
+    pub(super) condition: Condition,
     since: Millis,
     pub up: Millis,
     /// Time of the launch, while the node is to run.
@@ -49,15 +51,17 @@ pub(crate) struct StagePool {
     pub worker: WorkerId,
     stage: usize,
     /// Runs under way.
-    running: Vec<u64>,
+    pub running: Vec<u64>,
     /// Leases that the pool holds: those of the runs, and those whose report is not recorded yet.
-    leases: Vec<Fence>,
+    pub leases: Vec<Fence>,
+    pub repair: Repair,
 }
 
 impl Node {
-    pub(crate) fn new(class: usize, stages: impl Iterator<Item = usize>) -> Self {
+    pub(crate) fn new(class: usize, has_sick_device: bool, stages: impl Iterator<Item = usize>) -> Self {
         Self {
             class,
+            has_sick_device,
             incarnation: 0,
             condition: Condition::Down,
             since: 0,
@@ -71,6 +75,7 @@ impl Node {
                     stage,
                     running: Vec::new(),
                     leases: Vec::new(),
+                    repair: Repair::default(),
                 })
                 .collect(),
         }
@@ -93,22 +98,22 @@ impl Node {
 
     /// Whether it is there and does nothing.
     pub(crate) fn is_idle(&self) -> bool {
-        let rests = |pool: &StagePool| pool.running.is_empty() && pool.leases.is_empty();
+        let rests =
+            |pool: &StagePool| pool.running.is_empty() && pool.leases.is_empty() && pool.repair.is_over();
         self.condition == Condition::Up && self.pools.iter().all(rests)
     }
 }
 
 impl Engine {
-    fn class_of(&self, node: usize) -> NodeClass {
+    pub(super) fn class_of(&self, node: usize) -> NodeClass {
         self.settings.fleet[self.nodes[node].class]
     }
 
-    fn is_up(&self, node: usize, incarnation: u32) -> bool {
+    pub(super) fn is_up(&self, node: usize, incarnation: u32) -> bool {
         self.nodes[node].incarnation == incarnation && self.nodes[node].condition != Condition::Down
     }
 
     pub(crate) async fn join(&mut self, node: usize) -> Result<(), SimulationError> {
-        let class = self.class_of(node);
         let joining = &mut self.nodes[node];
         // An entry of the agenda is never taken back: the node may have been retired, or put off, since it
         // was made.
@@ -119,26 +124,12 @@ impl Engine {
         joining.condition = Condition::Up;
         joining.since = self.now;
         let incarnation = joining.incarnation;
-        for (pool, joined) in joining.pools.iter_mut().enumerate() {
-            let stage = &self.settings.profile.stages[joined.stage].stage;
-            let hardware = class.hardware.as_str();
-            joined.worker = WorkerId(format!("{hardware}-{node}.{incarnation}-{stage}"));
-            joined.running.clear();
-            joined.leases.clear();
-            let address = Address {
+        for pool in 0..joining.pools.len() {
+            self.nodes[node].pools[pool].repair.begin_anew();
+            self.offer(Address {
                 node,
                 incarnation,
                 pool,
-            };
-            self.addresses.insert(joined.worker.clone(), address);
-            if let Some(queues) = &mut self.queues {
-                queues.joined(address, self.now);
-            }
-            self.offers.push(PoolInfo {
-                worker: joined.worker.clone(),
-                stage: stage.clone(),
-                slots: class.slots,
-                models: Vec::new(),
             });
         }
         let faults = self.settings.faults;
@@ -157,14 +148,40 @@ impl Engine {
         self.wake().await
     }
 
+    /// A pool without any lease is there for work, under a name of its own.
+    pub(super) fn offer(&mut self, address: Address) {
+        let class = self.class_of(address.node);
+        let Address {
+            node, incarnation, ..
+        } = address;
+        let pool = &mut self.nodes[node].pools[address.pool];
+        let stage = &self.settings.profile.stages[pool.stage].stage;
+        let (hardware, renewals) = (class.hardware.as_str(), pool.repair.renewals());
+        pool.worker = WorkerId(format!("{hardware}-{node}.{incarnation}.{renewals}-{stage}"));
+        pool.running.clear();
+        pool.leases.clear();
+        self.addresses.insert(pool.worker.clone(), address);
+        if let Some(queues) = &mut self.queues {
+            queues.joined(address, self.now);
+        }
+        self.offers.push(PoolInfo {
+            worker: pool.worker.clone(),
+            stage: stage.clone(),
+            slots: class.slots,
+            models: Vec::new(),
+        });
+    }
+
     pub(crate) fn arrive(&mut self, address: Address, assignment: Assignment) {
         let fence = assignment.fence;
         if !self.is_up(address.node, address.incarnation) {
             let given_up = self.now + millis(self.settings.timings.call_timeout);
             return self.agenda.enter(given_up, Event::Undelivered(address, fence));
         }
-        // A node that drains says so at once; one that is gone is given up only after the call has timed out.
-        if self.nodes[address.node].condition == Condition::Draining {
+        // A node that drains says so at once, as one does whose stage is being renewed; one that is gone is given up only after the
+        // call has timed out.
+        let node = &self.nodes[address.node];
+        if node.condition == Condition::Draining || node.pools[address.pool].repair.rests() {
             return self.agenda.enter(self.now, Event::Undelivered(address, fence));
         }
         let slots = self.class_of(address.node).slots;
@@ -195,6 +212,7 @@ impl Engine {
         self.agenda
             .enter(self.now + takes, Event::RunEnds(number, run.version));
         self.runs.insert(number, run);
+        self.works_under(address, number);
     }
 
     fn begin(&mut self, address: Address, fence: Fence) -> Run {
@@ -216,14 +234,16 @@ impl Engine {
         } else {
             Fate::Succeeds
         };
+        let speed = self.class_of(address.node).speed / self.slowness(address.node);
         Run {
             address,
             stage,
             began: self.now,
             pages: volume.pages,
             stood: self.standing.get(&(fence.task, stage)).copied().unwrap_or(0),
-            page_ms: per_page.quantile(volume.pace) * 1000.0 / self.class_of(address.node).speed,
+            page_ms: per_page.quantile(volume.pace) * 1000.0 / speed,
             fate,
+            hung: None,
             version: 0,
             fence,
         }
@@ -266,16 +286,20 @@ impl Engine {
         }
         let pool = &mut self.nodes[run.address.node].pools[run.address.pool];
         pool.running.retain(|other| *other != number);
-        let report = LeaseReport {
-            fence: run.fence,
-            verdict,
-        };
-        let received = self.now + millis(self.settings.timings.message);
-        self.agenda
-            .enter(received, Event::Reported(run.address, Box::new(report)));
+        if run.fate == Fate::Succeeds {
+            pool.repair.has_succeeded();
+            self.works(run.address);
+        }
+        self.report(run.address, run.fence, verdict);
     }
 
-    fn account(&mut self, run: &Run, remains: Remains) {
+    pub(super) fn report(&mut self, address: Address, fence: Fence, verdict: Option<StageVerdict>) {
+        let received = self.now + millis(self.settings.timings.message);
+        let report = Box::new(LeaseReport { fence, verdict });
+        self.agenda.enter(received, Event::Reported(address, report));
+    }
+
+    pub(super) fn account(&mut self, run: &Run, remains: Remains) {
         self.running_tasks.remove(&run.fence.task);
         self.standing.insert((run.fence.task, run.stage), remains.stand);
         let class = self.nodes[run.address.node].class;
@@ -292,6 +316,7 @@ impl Engine {
         if self.nodes[address.node].incarnation == address.incarnation {
             let pool = &mut self.nodes[address.node].pools[address.pool];
             pool.leases.retain(|held| held != fence);
+            pool.repair.recorded(fence);
             if let Some(queues) = self.queues.as_mut().filter(|_| condition == Condition::Up) {
                 queues.has_room(address, self.now);
             }
@@ -306,12 +331,17 @@ impl Engine {
         let timings = self.settings.timings;
         let until = self.time(self.now + millis(timings.lease));
         for pool in &self.nodes[node].pools {
-            if !pool.leases.is_empty() {
-                self.store.renew_leases(&pool.leases, until).await?;
+            let leases = pool.repair.beside(&pool.leases);
+            if !leases.is_empty() {
+                self.store.renew_leases(&leases, until).await?;
                 if let Some(queues) = &mut self.queues {
-                    queues.renewed(&pool.leases, self.now);
+                    queues.renewed(&leases, self.now);
                 }
             }
+        }
+        if self.settings.sick.is_some() {
+            let progress = self.progress_of(node);
+            self.store.note_progress(&progress).await?;
         }
         let next = self.now + millis(timings.heartbeat).max(1);
         self.agenda.enter(next, Event::Beat(node, incarnation));
@@ -333,7 +363,8 @@ impl Engine {
             .flat_map(|pool| pool.running.clone())
             .collect();
         for number in numbers {
-            if let Some(run) = self.runs.get_mut(&number) {
+            // One that hangs comes to no end of a page.
+            if let Some(run) = self.runs.get_mut(&number).filter(|run| run.hung.is_none()) {
                 let ends = run.page_ends(self.now);
                 // A run at its last page ends as it would have without the notice.
                 if ends < run.began + run.whole_time() {
@@ -375,7 +406,7 @@ impl Engine {
     }
 
     /// Ends the runs of a node; returns the time at which the orchestrator no longer assigns to it.
-    fn take_down(&mut self, node: usize, incarnation: u32) -> Millis {
+    pub(super) fn take_down(&mut self, node: usize, incarnation: u32) -> Millis {
         let ending = &mut self.nodes[node];
         let drained = ending.condition == Condition::Draining;
         ending.up += self.now - ending.since;

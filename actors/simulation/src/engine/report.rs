@@ -3,7 +3,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::Engine;
-pub use super::audit::{Audit, Ends};
+pub use super::audit::{Audit, DeviceFaults, Ends};
 use crate::Traffic;
 use crate::agenda::Millis;
 use crate::prices::QueueRequests;
@@ -32,6 +32,9 @@ pub struct SimulationReport {
     pub stages: Vec<StageSummary>,
     /// Ends of stage runs other than success.
     pub ends: Ends,
+    /// Faults of sick devices, if any device is sick.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub devices: Option<DeviceFaults>,
     /// Ends of nodes.
     pub node_ends: u64,
     /// Ends of nodes that were announced.
@@ -185,6 +188,7 @@ impl SimulationReport {
                 .map(|stage| StageSummary::of(engine, stage))
                 .collect(),
             ends: counts.ends,
+            devices: settings.sick.map(|_| counts.devices),
             node_ends: counts.node_ends,
             announced_ends: counts.announced_ends,
             node_hours: engine

@@ -39,6 +39,8 @@ pub(crate) struct Run {
     pub stood: u32,
     pub page_ms: f64,
     pub fate: Fate,
+    /// Time from which its device does nothing any more.
+    pub hung: Option<Millis>,
     /// Number of its current end, which is another one than that of an end foreseen earlier.
     pub version: u32,
 }
@@ -61,8 +63,8 @@ impl Run {
         ((left * self.page_ms).ceil() as Millis).max(1)
     }
 
-    fn finished_pages(&self, now: Millis) -> u32 {
-        let elapsed = (now - self.began) as f64;
+    pub(crate) fn finished_pages(&self, now: Millis) -> u32 {
+        let elapsed = (self.hung.unwrap_or(now) - self.began) as f64;
         let done = if self.page_ms > 0.0 {
             (elapsed / self.page_ms).floor()
         } else {
@@ -72,13 +74,21 @@ impl Run {
         self.stood.saturating_add(done as u32).min(self.pages)
     }
 
-    /// The run ends now having saved its pages.
+    /// The run comes to its end now, having saved its pages.
     pub(crate) fn saved(&self, now: Millis) -> Remains {
-        let stand = if self.fate == Fate::Succeeds {
-            self.pages
+        if self.fate == Fate::Succeeds {
+            self.with(self.pages)
         } else {
-            self.finished_pages(now)
-        };
+            self.stopped(now)
+        }
+    }
+
+    /// The run is stopped now, and saves the pages that it has finished.
+    pub(crate) fn stopped(&self, now: Millis) -> Remains {
+        self.with(self.finished_pages(now))
+    }
+
+    fn with(&self, stand: u32) -> Remains {
         Remains {
             stand,
             worked: stand - self.stood,
@@ -136,6 +146,7 @@ mod tests {
             stood: 20,
             page_ms: 10.0,
             fate,
+            hung: None,
             version: 0,
         }
     }

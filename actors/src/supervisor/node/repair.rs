@@ -33,7 +33,7 @@ pub(super) struct Repair {
 /// Reason why a node ends itself.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 enum Hopeless {
-    #[error("{stage} hung {times} times in a row without a page in between: {reason}")]
+    #[error("{stage} hung {times} times in a row: {reason}")]
     KeepsHanging {
         stage: StageName,
         times: u32,
@@ -77,13 +77,13 @@ impl SupervisorState {
         self.ask(&stage, myself);
     }
 
-    /// Takes note that a pool has read a page: the stage works, so the volumes that stood still made it hang.
-    pub(super) fn progressed(&mut self, id: ActorId) {
+    /// Takes note that a pool works: it was the volumes that stood still that made it hang.
+    pub(super) fn proven(&mut self, id: ActorId) {
         let Some(stage) = self.pools.get(&id).map(|pool| pool.logic.info().name()) else {
             return;
         };
         if let Some(repair) = self.repairs.get_mut(&stage) {
-            repair.health.page_read();
+            repair.health.proven();
             self.judge_all(&stage, &Judgement::Volumes);
             // Faults count in a row only, and a stage that works has ended the row.
             self.repairs.remove(&stage);
@@ -207,6 +207,11 @@ impl SupervisorState {
     /// Carries a remedy out.
     fn act(&mut self, stage: &StageName, remedy: Remedy, reason: &str, myself: &ActorRef<NodeMsg>) {
         self.awaited.insert(stage.clone(), Utc::now());
+        let reason = match remedy {
+            // What is only tested again is no fault of the device.
+            Remedy::Ask { .. } => reason,
+            _ => &self.with_device(stage, reason),
+        };
         let later = |after: Duration, message: NodeMsg| {
             warn!(%stage, reason, ?after, "the stage is out of order; it will be tested again");
             myself.send_after(after, move || message);
@@ -234,6 +239,19 @@ impl SupervisorState {
                 };
                 self.give_up(&hopeless, myself);
             }
+        }
+    }
+
+    /// The reason, with the name of the stage's device: a machine may have several.
+    fn with_device(&self, stage: &StageName, reason: &str) -> String {
+        let device = self
+            .config
+            .registry
+            .get(stage)
+            .and_then(|logic| logic.info().device());
+        match device {
+            Some(status) => format!("{}: {reason}", status.device),
+            None => reason.to_owned(),
         }
     }
 

@@ -8,6 +8,8 @@ mod layer;
 mod lstm;
 mod proto;
 mod tensor;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -16,7 +18,7 @@ use prost::Message;
 
 pub(super) use layer::GraphLayer;
 
-use super::{HostTensor, NamedConstant, StateDict, read_limited};
+use super::{Allowance, HostTensor, NamedConstant, StateDict, read_limited};
 use crate::checkpoint::WeightsError;
 use proto::{GraphProto, ModelProto, NodeProto, TensorProto};
 
@@ -30,6 +32,8 @@ pub(crate) struct OnnxGraph {
     label: String,
     /// Folder of external data.
     directory: Option<PathBuf>,
+    /// Length of the file itself.
+    bytes: usize,
     graph: GraphProto,
     input_shape: Option<Vec<Option<usize>>>,
 }
@@ -53,6 +57,7 @@ impl OnnxGraph {
         Ok(Self {
             label,
             directory: directory.map(Path::to_owned),
+            bytes: bytes.len(),
             graph,
             input_shape,
         })
@@ -66,15 +71,19 @@ impl OnnxGraph {
         self.input_shape.as_deref()
     }
 
+    /// All tensors of the file.
+    fn tensors(&self) -> impl Iterator<Item = &TensorProto> {
+        let constants = self.graph.node.iter().filter_map(constant);
+        self.graph.initializer.iter().chain(constants)
+    }
+
     /// The files that hold external data.
     pub(super) fn external_files(&self) -> Vec<PathBuf> {
         let Some(directory) = &self.directory else {
             return Vec::new();
         };
         let locations: BTreeSet<&str> = self
-            .graph
-            .initializer
-            .iter()
+            .tensors()
             .flat_map(|tensor| &tensor.external_data)
             // Only files that reading would accept: these are hashed, and a checksum must not reach outside
             // the folder either.
@@ -85,6 +94,12 @@ impl OnnxGraph {
             .into_iter()
             .map(|location| directory.join(location))
             .collect()
+    }
+
+    /// Length of the file and of those with external data.
+    fn all_bytes(&self) -> u64 {
+        let length = |file: PathBuf| std::fs::metadata(file).map_or(0, |found| found.len());
+        self.bytes as u64 + self.external_files().into_iter().map(length).sum::<u64>()
     }
 
     /// Returns whether an operator of this type occurs.
@@ -113,6 +128,12 @@ impl OnnxGraph {
     }
 }
 
+/// The tensor that a node holds: some exporters keep weights in nodes and not in the list of initializers.
+fn constant(node: &NodeProto) -> Option<&TensorProto> {
+    let value = node.attribute("value").filter(|_| node.op_type == "Constant");
+    value?.t.as_ref()
+}
+
 /// Shape of the first input that is no weight: old files list those as inputs too.
 fn declared_input(graph: &GraphProto) -> Option<Vec<Option<usize>>> {
     let input = graph
@@ -136,6 +157,7 @@ struct Index<'a> {
     producers: HashMap<&'a str, &'a NodeProto>,
     /// The nodes that take a value.
     consumers: HashMap<&'a str, Vec<&'a NodeProto>>,
+    allowance: Allowance,
 }
 
 /// A constant operand of a node.
@@ -156,11 +178,7 @@ impl<'a> Index<'a> {
         let mut producers = HashMap::new();
         let mut consumers: HashMap<&str, Vec<&NodeProto>> = HashMap::new();
         for node in &graph.node {
-            // Some exporters keep weights in nodes and not in the list of initializers.
-            if node.op_type == "Constant"
-                && let Some(value) = node.attribute("value").and_then(|value| value.t.as_ref())
-                && let Some(output) = node.output.first()
-            {
+            if let (Some(value), Some(output)) = (constant(node), node.output.first()) {
                 constants.insert(output, value);
             }
             for input in &node.input {
@@ -173,6 +191,7 @@ impl<'a> Index<'a> {
             constants,
             producers,
             consumers,
+            allowance: Allowance::of(file.all_bytes()),
         }
     }
 
@@ -240,7 +259,12 @@ impl<'a> Index<'a> {
     }
 
     fn tensor(&self, tensor: &TensorProto) -> Result<HostTensor, WeightsError> {
-        tensor::read(self.label(), self.file.directory.as_deref(), tensor)
+        tensor::read(
+            self.label(),
+            self.file.directory.as_deref(),
+            tensor,
+            &self.allowance,
+        )
     }
 
     fn problem(&self, problem: String) -> WeightsError {

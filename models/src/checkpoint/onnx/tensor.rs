@@ -8,7 +8,7 @@ use half::{bf16, f16};
 
 use super::proto::TensorProto;
 use crate::checkpoint::WeightsError;
-use crate::checkpoint::{HostTensor, MAX_FILE_BYTES, refuse_pointer};
+use crate::checkpoint::{Allowance, HostTensor, MAX_FILE_BYTES, refuse_pointer};
 
 /// `TensorProto.DataLocation.EXTERNAL`.
 const EXTERNAL: i32 = 1;
@@ -75,6 +75,7 @@ pub(super) fn read(
     label: &str,
     directory: Option<&Path>,
     tensor: &TensorProto,
+    allowance: &Allowance,
 ) -> Result<HostTensor, WeightsError> {
     let problem = |problem: String| WeightsError::TensorData {
         file: label.to_owned(),
@@ -92,9 +93,11 @@ pub(super) fn read(
     let count = shape
         .iter()
         .try_fold(1_usize, |count, &dimension| count.checked_mul(dimension))
-        // No file can hold more values, and below this the number of bytes cannot overflow.
-        .filter(|&count| count as u64 <= MAX_FILE_BYTES)
+        // No file can hold more values, and below this the number of bytes cannot overflow. No weight is empty, and a dimension
+        // of 0 would hide the length of the others, which those who take a tensor apart count up to.
+        .filter(|&count| count > 0 && count as u64 <= MAX_FILE_BYTES)
         .ok_or_else(|| problem(format!("has the shape {shape:?}")))?;
+    allowance.take(count).map_err(problem)?;
     let values = if tensor.data_location == EXTERNAL {
         let bytes = external(label, directory, tensor, count * element.bytes())?;
         element.floats(&bytes)
@@ -210,7 +213,7 @@ mod tests {
     }
 
     fn values(tensor: &TensorProto) -> Vec<f32> {
-        read("m.onnx", None, tensor).unwrap().values
+        read("m.onnx", None, tensor, &Allowance::of(100)).unwrap().values
     }
 
     #[test]
@@ -247,7 +250,8 @@ mod tests {
 
     #[test]
     fn tensors_that_do_not_add_up_are_named() {
-        let error = |tensor: &TensorProto| read("m.onnx", None, tensor).unwrap_err().to_string();
+        let allowance = Allowance::of(100);
+        let error = |tensor: &TensorProto| read("m.onnx", None, tensor, &allowance).unwrap_err().to_string();
         assert_eq!(
             error(&tensor(8, &[1])),
             "m.onnx: tensor `w` has the element type 8"
@@ -259,6 +263,11 @@ mod tests {
         assert_eq!(error(&tensor(1, &[-1])), "m.onnx: tensor `w` has the shape [-1]");
         let mut huge = tensor(1, &[i64::MAX, i64::MAX]);
         assert!(error(&huge).contains("has the shape"));
+        huge.dims = vec![0, 1 << 62];
+        assert_eq!(
+            error(&huge),
+            "m.onnx: tensor `w` has the shape [0, 4611686018427387904]"
+        );
         huge.dims = vec![3];
         huge.raw_data = vec![0; 11];
         assert_eq!(error(&huge), "m.onnx: tensor `w` has 11 bytes for the shape [3]");
@@ -282,7 +291,7 @@ mod tests {
                     value: value.to_owned(),
                 })
                 .collect();
-            read("m.onnx", Some(folder.path()), &external)
+            read("m.onnx", Some(folder.path()), &external, &Allowance::of(100))
         };
         let inside = with(&[("location", "m.onnx.data"), ("offset", "4"), ("length", "8")]);
         assert_eq!(inside.unwrap().values, [1.0, 2.0]);

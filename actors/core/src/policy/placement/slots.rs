@@ -5,8 +5,14 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet};
 use super::Held;
 use crate::domain::{Job, JobKey, PoolInfo, StageName, WorkerId};
 
-/// Jobs that pools have refused lately, by pool.
-pub type Refusals = BTreeMap<WorkerId, BTreeSet<JobKey>>;
+/// What pools have shown of themselves.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Conduct {
+    /// Jobs that they have refused lately.
+    pub refused: BTreeMap<WorkerId, BTreeSet<JobKey>>,
+    /// Pools that have brought a stage to its end. The others are new, or their devices are sick: those are always roomy.
+    pub proven: BTreeSet<WorkerId>,
+}
 
 /// Slots that no lease in force takes. They are computed anew each time, so nothing that a dead process held can leak.
 #[derive(Debug, Clone)]
@@ -15,7 +21,7 @@ pub struct FreeSlots<'a> {
     /// Groups of all pools, also of those without free slots.
     pools: &'a [PoolInfo],
     held: &'a [Held],
-    refusals: &'a Refusals,
+    conduct: &'a Conduct,
     /// Nodes whose slots are closed: a suspect runs there, or will once they are empty.
     closed: HashSet<&'a str>,
 }
@@ -26,8 +32,16 @@ struct Alike<'a> {
     /// Any pool of the group.
     pool: &'a PoolInfo,
     refused: Option<&'a BTreeSet<JobKey>>,
-    /// Pools with free slots, the roomiest first, and among equals the first by name.
-    roomy: BinaryHeap<(usize, Reverse<&'a WorkerId>)>,
+    /// Pools with free slots, the roomiest first.
+    roomy: BinaryHeap<Room<'a>>,
+}
+
+/// Free slots of a pool. Of equally roomy pools one that is proven comes first, and then the first by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Room<'a> {
+    free: usize,
+    is_proven: bool,
+    worker: Reverse<&'a WorkerId>,
 }
 
 impl<'a> Alike<'a> {
@@ -37,9 +51,9 @@ impl<'a> Alike<'a> {
     }
 
     /// Roomiest pool that is not on a closed node.
-    fn roomiest(&mut self, closed: &HashSet<&str>) -> Option<(usize, Reverse<&'a WorkerId>)> {
+    fn roomiest(&mut self, closed: &HashSet<&str>) -> Option<Room<'a>> {
         while let Some(roomiest) = self.roomy.peek_mut() {
-            let (_, Reverse(worker)) = *roomiest;
+            let Reverse(worker) = roomiest.worker;
             if closed.is_empty() || !closed.contains(worker.node()) {
                 return Some(*roomiest);
             }
@@ -53,8 +67,8 @@ impl<'a> Alike<'a> {
     fn take(&mut self) {
         if let Some(mut roomiest) = self.roomy.peek_mut() {
             // Pools without a free slot are not kept, so the number does not wrap.
-            roomiest.0 -= 1;
-            if roomiest.0 == 0 {
+            roomiest.free -= 1;
+            if roomiest.free == 0 {
                 PeekMut::pop(roomiest);
             }
         }
@@ -63,12 +77,15 @@ impl<'a> Alike<'a> {
 
 impl<'a> FreeSlots<'a> {
     pub fn of(pools: &'a [PoolInfo], held: &'a [Held]) -> Self {
-        static NONE: Refusals = BTreeMap::new();
-        Self::but_for(&NONE, pools, held)
+        static NOTHING: Conduct = Conduct {
+            refused: BTreeMap::new(),
+            proven: BTreeSet::new(),
+        };
+        Self::in_view_of(&NOTHING, pools, held)
     }
 
     /// Free slots of pools that are given nothing of the jobs which they have refused.
-    pub fn but_for(refusals: &'a Refusals, pools: &'a [PoolInfo], held: &'a [Held]) -> Self {
+    pub fn in_view_of(conduct: &'a Conduct, pools: &'a [PoolInfo], held: &'a [Held]) -> Self {
         let mut taken: HashMap<&WorkerId, usize> = HashMap::with_capacity(held.len());
         let mut closed = HashSet::new();
         for held in held {
@@ -85,8 +102,12 @@ impl<'a> FreeSlots<'a> {
                 continue;
             }
             let groups = by_stage.entry(&pool.stage).or_default();
-            let slot = (free, Reverse(&pool.worker));
-            let refused = refusals.get(&pool.worker);
+            let slot = Room {
+                free,
+                is_proven: conduct.proven.contains(&pool.worker),
+                worker: Reverse(&pool.worker),
+            };
+            let refused = conduct.refused.get(&pool.worker);
             let is_alike =
                 |group: &&mut Alike<'_>| group.pool.models == pool.models && group.refused == refused;
             match groups.iter_mut().find(is_alike) {
@@ -102,7 +123,7 @@ impl<'a> FreeSlots<'a> {
             by_stage,
             pools,
             held,
-            refusals,
+            conduct,
             closed,
         }
     }
@@ -113,7 +134,7 @@ impl<'a> FreeSlots<'a> {
         stages
             .map(|(stage, groups)| {
                 let pools = groups.iter().flat_map(|group| &group.roomy);
-                ((*stage).clone(), pools.map(|(free, _)| free).sum())
+                ((*stage).clone(), pools.map(|room| room.free).sum())
             })
             .collect()
     }
@@ -124,13 +145,13 @@ impl<'a> FreeSlots<'a> {
         let pools = groups
             .filter(|group| group.suits(job))
             .flat_map(|group| &group.roomy);
-        pools.map(|(free, _)| free).sum()
+        pools.map(|room| room.free).sum()
     }
 
     /// True if there are pools, free or not, that may run the stage for the job.
     pub(super) fn are_known(&self, stage: &StageName, job: &Job) -> bool {
         let refuses = |pool: &PoolInfo| {
-            let refused = self.refusals.get(&pool.worker);
+            let refused = self.conduct.refused.get(&pool.worker);
             refused.is_some_and(|refused| refused.contains(&job.key))
         };
         let mut pools = self.pools.iter();
@@ -142,9 +163,9 @@ impl<'a> FreeSlots<'a> {
         let groups = self.by_stage.get_mut(stage)?.iter_mut();
         let suited = groups.filter(|group| group.suits(job));
         let free = suited.filter_map(|group| Some((group.roomiest(closed)?, group)));
-        let ((_, Reverse(worker)), group) = free.max_by_key(|(roomiest, _)| *roomiest)?;
+        let (roomiest, group) = free.max_by_key(|(roomiest, _)| *roomiest)?;
         group.take();
-        Some(worker)
+        Some(roomiest.worker.0)
     }
 
     /// Leases in force by node.
@@ -182,6 +203,8 @@ impl<'a> FreeSlots<'a> {
         emptiest.is_some_and(|(_, worker)| self.closed.insert(worker.node()))
     }
 
+    /// Pool of the stage on the node with the fewest leases; those that are proven come before all others, as what a suspect does on a
+    /// sick device says nothing.
     fn emptiest(
         &self,
         stage: &StageName,
@@ -189,12 +212,13 @@ impl<'a> FreeSlots<'a> {
         leases: &HashMap<&str, usize>,
     ) -> Option<(usize, &'a WorkerId)> {
         let groups = self.by_stage.get(stage)?.iter();
-        let workers = groups
+        let rooms = groups
             .filter(|group| group.suits(job))
-            .flat_map(|group| &group.roomy)
-            .map(|(_, Reverse(worker))| *worker);
-        let open = workers.filter(|worker| !self.closed.contains(worker.node()));
-        open.map(|worker| (leases.get(worker.node()).copied().unwrap_or(0), worker))
-            .min()
+            .flat_map(|group| &group.roomy);
+        let open = rooms.filter(|room| !self.closed.contains(room.worker.0.node()));
+        let leases = |worker: &WorkerId| leases.get(worker.node()).copied().unwrap_or(0);
+        let emptiest = open.min_by_key(|room| (!room.is_proven, leases(room.worker.0), room.worker.0))?;
+        let worker = emptiest.worker.0;
+        Some((leases(worker), worker))
     }
 }

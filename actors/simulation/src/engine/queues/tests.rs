@@ -245,6 +245,7 @@ fn settings() -> Settings {
             poison: 0.0,
             ..Faults::default()
         },
+        sick: None,
         queues: Some(polling()),
         // Stores and queues in memory answer at once.
         timings: Timings {

@@ -7,6 +7,7 @@ use chrono::{DateTime, Duration, Utc};
 use super::super::{PassLimits, Plan};
 use parkhang_core::domain::testing::{at, new_job, pool, stage};
 use parkhang_core::domain::{ErrorCategory, StageLimits, StageRunStatus, Task, TaskStatus, WorkerId};
+use parkhang_core::policy::placement::Conduct;
 use parkhang_core::policy::service::ServiceTerms;
 use parkhang_state::{MemoryStore, StateStore};
 
@@ -32,7 +33,7 @@ async fn pass(store: &MemoryStore, admits: usize, now: DateTime<Utc>) -> Vec<Tas
         store,
         &pools,
         &BTreeMap::from([(worker, terms)]),
-        &BTreeMap::new(),
+        &Conduct::default(),
         LIMITS,
         now,
     )

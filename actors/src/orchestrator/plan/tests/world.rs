@@ -12,7 +12,7 @@ use parkhang_core::domain::{
     StageName, StageRunStatus, Task, TaskId, TaskStatus, WorkerId,
 };
 use parkhang_core::policy::job_action::{self, JobAction};
-use parkhang_core::policy::placement::Held;
+use parkhang_core::policy::placement::{Conduct, Held};
 use parkhang_core::policy::poison::{Loss, lost_lease};
 use parkhang_core::policy::rerun::{Rerun, TaskFilter};
 use parkhang_core::policy::transition::{Event, Phase, is_finished, is_terminal};
@@ -83,7 +83,7 @@ impl World {
             &self.store,
             &self.pools,
             &BTreeMap::new(),
-            &BTreeMap::new(),
+            &Conduct::default(),
             LIMITS,
             self.now,
         )

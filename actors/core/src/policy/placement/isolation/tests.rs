@@ -2,7 +2,7 @@ use std::collections::HashMap;
 
 use proptest::prelude::*;
 
-use super::super::{Held, place};
+use super::super::{Conduct, Held, place};
 use super::*;
 use crate::domain::testing::{self, at, pipeline, pool, stage, task_at};
 use crate::domain::{ErrorCategory, JobConfig, JobId, PoolInfo, Task, TaskStatus, WorkerId};
@@ -87,6 +87,44 @@ fn a_suspect_gets_an_empty_node_and_nothing_joins_it_there() {
         !FreeSlots::of(&pools[..2], &[held("a", 1, 1)])
             .room()
             .contains_key(&stage("detect"))
+    );
+}
+
+#[test]
+fn work_goes_to_pools_that_are_proven_and_suspects_above_all() {
+    let job = job(1, JobConfig::default());
+    let conduct = Conduct {
+        proven: STAGES.map(|stage| worker("b", stage)).into(),
+        ..Conduct::default()
+    };
+    let placed = |tasks: &[Task], pools: &[PoolInfo], held: &[Held]| -> Vec<(i64, String)> {
+        let waiting = tasks.iter().map(|task| (task, &job));
+        let placements = place(at(0), waiting, FreeSlots::in_view_of(&conduct, pools, held), held);
+        let node = |worker: &WorkerId| worker.node().to_owned();
+        placements
+            .iter()
+            .map(|placement| (placement.task.0, node(&placement.worker)))
+            .collect()
+    };
+    let both = [node("a", 2), node("b", 2)].concat();
+    let busy = [held("b", 1, 0)];
+    assert_eq!(placed(&[fresh(1, 1)], &both, &[]), on(&[(1, "b")]));
+    let at_read = Task {
+        job_id: JobId(1),
+        ..task_at(1, "read", TaskStatus::Pending)
+    };
+    assert_eq!(
+        placed(&[at_read], &both, &busy),
+        on(&[(1, "a")]),
+        "it has more room"
+    );
+    let tasks = [suspect(1, 1), fresh(1, 2)];
+    assert_eq!(placed(&tasks, &both, &[]), on(&[(1, "b"), (2, "a")]));
+    assert_eq!(placed(&tasks, &both, &busy), on(&[(2, "a")]), "b is emptied");
+    assert_eq!(
+        placed(&tasks, &node("a", 2), &[]),
+        on(&[(1, "a")]),
+        "there is no other"
     );
 }
 

@@ -178,7 +178,7 @@ impl World {
         };
         let (index, node) = (running[place], self.node_of(running[place]));
         if let (Some(node), Position::At(stage)) = (node, self.tasks[index].position.clone()) {
-            self.nodes[node].health.entry(stage).or_default().page_read();
+            self.nodes[node].health.entry(stage).or_default().proven();
         }
         self.apply(index, &Event::Succeeded);
     }
