@@ -12,6 +12,8 @@ use crate::domain::{Edit, PageLine, RecordedEdit};
 pub const MOST_EDITS: u32 = 10_000;
 /// Largest number of letters and corners in the lines that the edits of a page name: about 400 of each of its edits.
 pub const MOST_SIGNS: u64 = 4_000_000;
+/// Largest number of lines that people may have put on a page. They are compared with the lines that are read there.
+pub const MOST_LINES: usize = 2000;
 
 /// Corrections of a page, in the order in which they were begun.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -11,6 +11,7 @@ use parkhang_store::storage::{ArtifactStore, ObjectMeta};
 use tokio::sync::OnceCell;
 use tracing::warn;
 
+use super::computing::Computing;
 use super::pages::page;
 use crate::admin::Refusal;
 use crate::config::Loaded;
@@ -28,6 +29,7 @@ pub struct Library {
     store: OnceCell<Arc<dyn ArtifactStore>>,
     scans: OnceCell<Arc<dyn PageSource>>,
     kept: Mutex<VecDeque<Kept>>,
+    computing: Computing,
 }
 
 /// Document in the cache, with the version of the results that it was made from.
@@ -57,7 +59,20 @@ impl Library {
             store: OnceCell::new(),
             scans: OnceCell::new(),
             kept: Mutex::default(),
+            computing: Computing::default(),
         }
+    }
+
+    /// Computes something about lines in its turn, off the async threads.
+    ///
+    /// # Errors
+    ///
+    /// If it panics.
+    pub async fn compute<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Refusal> {
+        Ok(self.computing.run(work).await?)
     }
 
     pub async fn store(&self) -> Result<&Arc<dyn ArtifactStore>, Refusal> {
