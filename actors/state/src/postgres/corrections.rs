@@ -50,7 +50,7 @@ impl FromRow<'_, PgRow> for EditRow {
 }
 
 impl PostgresStore {
-    /// Keeps an edit of a page, unless it changes lines that are not any more as its author saw them. An edit that was kept already is not kept
+    /// Keeps an edit of a page, unless it changes lines that are not any more as its author saw them, or the page has no room for it. An edit that was kept already is not kept
     /// again.
     ///
     /// # Errors
@@ -71,6 +71,9 @@ impl PostgresStore {
         let corrections = PageCorrections::of(&edits);
         if let Some(conflict) = corrections.conflict(&new.edit) {
             return Ok(EditOutcome::Conflict(conflict));
+        }
+        if !corrections.has_room(&new.edit) {
+            return Ok(EditOutcome::Full);
         }
         let inserted = sqlx::query(
             "insert into corrections

@@ -183,12 +183,6 @@ impl Importer<'_> {
             }
         };
         imported.image_name = Some(page.image_name.clone());
-        let store = &self.admin.store;
-        let before = store.corrections_of_page(&self.task.volume, &page.image_name);
-        if !changes.is_empty() && before.await?.is_full() {
-            imported.refused = Some(too_many_edits(&page.image_name));
-            return Ok(imported);
-        }
         for change in changes {
             if let Err(refused) = self.make(&page, &change).await? {
                 imported.refused = Some(refused);
@@ -226,6 +220,7 @@ impl Importer<'_> {
             EditOutcome::Recorded => Ok(()),
             EditOutcome::Conflict(conflict) => Err(conflict.to_string()),
             EditOutcome::Taken => Err("the edit is known of another page".to_owned()),
+            EditOutcome::Full => Err(too_many_edits(&page.image_name)),
         })
     }
 }

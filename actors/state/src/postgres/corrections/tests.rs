@@ -5,6 +5,7 @@ use crate::postgres::PostgresStore;
 use crate::postgres::tests::store;
 use crate::{EditOutcome, EditQuery, NewEdit};
 use parkhang_core::domain::{Edit, PageLine, RecordedEdit, VolumeId};
+use parkhang_core::policy::correction::MOST_LINES;
 
 fn line(id: &str, text: &str) -> PageLine {
     PageLine {
@@ -94,6 +95,31 @@ async fn edits_are_kept_once_and_in_their_order() {
         ..all
     };
     assert_eq!(store.edits(&of_eva).await.unwrap(), edits[1..]);
+}
+
+#[tokio::test]
+async fn a_page_that_is_full_of_lines_takes_no_more() {
+    let store = store().await;
+    let adding = |number: usize| NewEdit {
+        edit: Edit {
+            id: Uuid::new_v4(),
+            replaces: Vec::new(),
+            lines: (0..500)
+                .map(|line_number| line(&format!("{number}-{line_number}"), ""))
+                .collect(),
+        },
+        ..edit("p1", "eva", "", "")
+    };
+    for number in 0..MOST_LINES / 500 {
+        let outcome = store.record_edit(&adding(number)).await.unwrap();
+        assert_eq!(outcome, EditOutcome::Recorded);
+    }
+    assert_eq!(store.record_edit(&adding(99)).await.unwrap(), EditOutcome::Full);
+    let other = NewEdit {
+        image: "p2".to_owned(),
+        ..adding(99)
+    };
+    assert_eq!(store.record_edit(&other).await.unwrap(), EditOutcome::Recorded);
 }
 
 #[tokio::test]
