@@ -11,5 +11,6 @@ mod news;
 mod operations;
 mod service;
 mod serving;
+mod shut;
 mod tasks;
 mod together;
