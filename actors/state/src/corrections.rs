@@ -25,7 +25,7 @@ pub enum EditOutcome {
     Conflict(Conflict),
     /// Its id is that of an edit of another page.
     Taken,
-    /// The page has no room for it.
+    /// The page, or its volume, has no room for it.
     Full,
 }
 

@@ -40,7 +40,7 @@ async fn corrected_volume(
 /// Returns why a page that is full of edits takes no more, and what to do.
 pub fn too_many_edits(image: &str) -> String {
     format!(
-        "page {image} has had as many edits as a page may have ({MOST_EDITS}, or fewer long ones), or would have more than {MOST_LINES} lines; \
-         export it as PAGE XML or ALTO and go on with it elsewhere"
+        "page {image} has had as many edits as a page may have ({MOST_EDITS}, or fewer long ones), would have more than {MOST_LINES} lines, or is \
+         of a volume that has had too many; export it as PAGE XML or ALTO and go on with it elsewhere"
     )
 }
