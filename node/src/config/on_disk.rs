@@ -246,7 +246,9 @@ fn tls(config: &ClusterConfig, now: UnixTime) -> Option<Finding> {
             "cluster.tls.ca_file"
         }
         TlsError::Refused { path, .. } | TlsError::Pem { path, .. } if path == key => "cluster.tls.key_file",
-        TlsError::Pem { path, .. } if Some(path) == revoked.as_ref() => "cluster.tls.revoked_file",
+        TlsError::Pem { path, .. } | TlsError::NoList(path) if Some(path) == revoked.as_ref() => {
+            "cluster.tls.revoked_file"
+        }
         _ => "cluster.tls.certificate_file",
     };
     finding(wrong, &["cluster.advertise", "cluster.listen"], error.to_string())
