@@ -247,6 +247,7 @@ impl ExternalStages {
                 warn!(task = %fence.task, stage = %fence.stage, %error, "whether the service has taken the work is not known");
                 Submitted::Awaited
             }
+            Err(error) if error.is_of_this_machine() => Submitted::Nothing,
             Err(error) => Submitted::Failed(service.retry.failure(error)),
         })
     }

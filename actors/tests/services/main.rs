@@ -5,6 +5,7 @@
 mod budgets;
 mod distant;
 mod entities;
+mod here;
 mod histories;
 mod leases;
 mod news;
