@@ -42,7 +42,8 @@ pub async fn edit(state: &ApiState, place: Place, request: Request<Body>) -> Res
         corrections.await.map_err(Refusal::from)
     };
     // One that is sent again may have changed the page that it is compared with.
-    if !store.has_edit(&edit.id).await.map_err(Refusal::from)? {
+    let known = store.has_edit(&task.volume, &read.image_name, &edit.id);
+    if !known.await.map_err(Refusal::from)? {
         let before = admin.library.correct(read.clone(), corrections().await?).await?;
         let new = checked(edit, &before, (&job, &task.volume), &caller.name)?;
         match store.record_edit(&new).await.map_err(Refusal::from)? {

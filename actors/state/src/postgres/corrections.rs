@@ -117,16 +117,22 @@ impl PostgresStore {
         })
     }
 
-    /// Returns whether an edit was kept already.
+    /// Returns whether an edit of a page was kept already.
     ///
     /// # Errors
     ///
     /// Those of every method, see [`StateError`].
-    pub async fn has_edit(&self, id: &Uuid) -> Result<bool, StateError> {
-        let known = sqlx::query_scalar("select exists (select from corrections where edit_id = $1)")
-            .bind(id.to_string())
-            .fetch_one(&self.pool)
-            .await?;
+    pub async fn has_edit(&self, volume: &VolumeId, image: &str, id: &Uuid) -> Result<bool, StateError> {
+        let known = sqlx::query_scalar(
+            "select exists (select from corrections
+                 where edit_id = $1 and bdrc_w_id = $2 and bdrc_i_id = $3 and image_name = $4)",
+        )
+        .bind(id.to_string())
+        .bind(volume.w_id())
+        .bind(volume.i_id())
+        .bind(image)
+        .fetch_one(&self.pool)
+        .await?;
         Ok(known)
     }
 

@@ -76,6 +76,8 @@ async fn edits_are_kept_once_and_in_their_order() {
     };
     assert_eq!(store.record_edit(&elsewhere).await.unwrap(), EditOutcome::Taken);
     assert_eq!(texts(&store, "p2").await, [""; 0]);
+    let known = async |image| store.has_edit(&volume(), image, &first.edit.id).await.unwrap();
+    assert!(known("p1").await && !known("p2").await);
 
     let all = EditQuery {
         limit: 9,
