@@ -23,6 +23,7 @@ mod device;
 mod engines;
 mod eval;
 mod export;
+mod file_access;
 mod heartbeat;
 mod http;
 mod join;

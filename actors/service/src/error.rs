@@ -15,6 +15,9 @@ pub enum ServiceError {
     Refused { host: String },
     #[error("ETIMEDOUT: no answer from {host} within {limit:?}")]
     Timeout { host: String, limit: Duration },
+    /// This machine could not look the host up, or make a connection now: nothing was sent.
+    #[error("EAGAIN: {host} cannot be asked from here: {reason}")]
+    Here { host: String, reason: String },
     /// There was no connection for another reason, such as a failed TLS handshake: nothing was sent.
     #[error("ECONNRESET: no connection to {host}: {reason}")]
     Unconnected { host: String, reason: String },
@@ -51,9 +54,11 @@ impl ServiceError {
             Self::Dns { .. } | Self::Refused { .. } | Self::NoContent | Self::TooLarge { .. } => {
                 FailureKind::Hard
             }
-            Self::Timeout { .. } | Self::Unconnected { .. } | Self::Broken { .. } | Self::Malformed(_) => {
-                FailureKind::Retriable
-            }
+            Self::Timeout { .. }
+            | Self::Here { .. }
+            | Self::Unconnected { .. }
+            | Self::Broken { .. }
+            | Self::Malformed(_) => FailureKind::Retriable,
             Self::Status { status, .. } => match status {
                 408 | 425 | 429 | 500.. => FailureKind::Retriable,
                 _ => FailureKind::Hard,
@@ -66,7 +71,7 @@ impl ServiceError {
             Self::Dns { .. } => FailureCategory::Dns,
             Self::Refused { .. } => FailureCategory::Refused,
             Self::Timeout { .. } => FailureCategory::Timeout,
-            Self::Unconnected { .. } | Self::Broken { .. } => FailureCategory::Connection,
+            Self::Here { .. } | Self::Unconnected { .. } | Self::Broken { .. } => FailureCategory::Connection,
             Self::Status { status, .. } => match status {
                 401 | 403 => FailureCategory::Access,
                 408 | 425 | 429 => FailureCategory::Busy,
@@ -83,11 +88,17 @@ impl ServiceError {
             Self::Dns { .. }
             | Self::Refused { .. }
             | Self::Timeout { .. }
+            | Self::Here { .. }
             | Self::Unconnected { .. }
             | Self::Broken { .. } => true,
             Self::Status { status, .. } => matches!(status, 401 | 403 | 408 | 425 | 429 | 500..),
             Self::NoContent | Self::TooLarge { .. } | Self::Malformed(_) => false,
         }
+    }
+
+    /// True if it lies in this machine alone, and says nothing of the service.
+    pub const fn is_of_this_machine(&self) -> bool {
+        matches!(self, Self::Here { .. })
     }
 
     /// True if the service may have done what it was asked all the same, as only its answer is missing.
@@ -146,6 +157,12 @@ mod tests {
                 .iter()
                 .all(|error| error.kind() == FailureKind::Retriable)
         );
+        let here = ServiceError::Here {
+            host: host(),
+            reason: "Too many open files".to_owned(),
+        };
+        assert!(here.is_of_this_machine() && here.is_of_the_service() && !here.leaves_open());
+        assert_eq!(here.kind(), FailureKind::Retriable);
         let unsent = ServiceError::Unconnected {
             host: host(),
             reason: "bad certificate".to_owned(),

@@ -32,6 +32,21 @@ const CONNECT: Duration = Duration::from_secs(10);
 /// Characters of an error's body that are kept.
 const SHOWN: usize = 200;
 
+/// Words of systems that know that a host has no address.
+const NO_SUCH_HOST: [&str; 6] = [
+    // glibc
+    "Name or service not known",
+    "No address associated with hostname",
+    // musl
+    "Name does not resolve",
+    "Name has no usable address",
+    // macOS and Windows
+    "nodename nor servname provided, or not known",
+    "No such host is known",
+];
+/// Errors of a machine that has no files, addresses or room for another connection: EMFILE, ENFILE, EADDRNOTAVAIL and ENOBUFS of Linux.
+const EXHAUSTED: [i32; 4] = [24, 23, 99, 105];
+
 /// Connections to services. Clones share them.
 #[derive(Debug, Clone)]
 pub struct Transport {
@@ -147,8 +162,21 @@ fn unanswered(host: &str, error: &legacy::Error) -> ServiceError {
     let mut reason = error.to_string();
     let mut cause: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(error) = cause {
-        if error.is::<LookupFailed>() {
-            return ServiceError::Dns { host };
+        if let Some(LookupFailed(error)) = error.downcast_ref() {
+            return match is_no_such_host(error) {
+                true => ServiceError::Dns { host },
+                false => ServiceError::Here {
+                    host,
+                    reason: error.to_string(),
+                },
+            };
+        }
+        let code = error
+            .downcast_ref::<io::Error>()
+            .and_then(io::Error::raw_os_error);
+        if let Some(code) = code.filter(|code| is_unsent && EXHAUSTED.contains(code)) {
+            let reason = io::Error::from_raw_os_error(code).to_string();
+            return ServiceError::Here { host, reason };
         }
         if error.downcast_ref::<io::Error>().map(io::Error::kind) == Some(io::ErrorKind::ConnectionRefused) {
             return ServiceError::Refused { host };
@@ -161,6 +189,12 @@ fn unanswered(host: &str, error: &legacy::Error) -> ServiceError {
         true => ServiceError::Unconnected { host, reason },
         false => ServiceError::Broken { host, reason },
     }
+}
+
+/// Returns whether an answer was that there is no such host. The library gives the words of the system only; others say that there was no answer.
+fn is_no_such_host(error: &io::Error) -> bool {
+    let words = error.to_string();
+    error.raw_os_error().is_none() && NO_SUCH_HOST.iter().any(|known| words.contains(known))
 }
 
 /// Resolver of the system whose errors are told from those of connections.
@@ -188,6 +222,14 @@ impl Service<Name> for Resolver {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_an_answer_says_that_there_is_no_such_host() {
+        let said = |words: &str| io::Error::other(format!("failed to lookup address information: {words}"));
+        assert!(is_no_such_host(&said("Name or service not known")));
+        assert!(!is_no_such_host(&said("Temporary failure in name resolution")));
+        assert!(!is_no_such_host(&io::Error::from_raw_os_error(EXHAUSTED[0])));
+    }
 
     #[test]
     fn a_wait_is_in_seconds_or_until_a_date() {

@@ -41,8 +41,8 @@ pub enum TlsError {
     /// A file is not in PEM form.
     #[error("{what}: not PEM: {reason}")]
     Pem { what: &'static str, reason: String },
-    /// A file holds no certificate.
-    #[error("{what}: no certificate in it")]
+    /// A file holds no certificate, or no list of revoked ones.
+    #[error("{what}: nothing in it")]
     Empty { what: &'static str },
     /// The authority cannot be used to check peers.
     #[error("certificate authority")]
@@ -155,11 +155,11 @@ impl Loaded {
             &read(&files.authority)?,
             &read(&files.chain)?,
             &read(&files.key)?,
-            revoked.as_deref().unwrap_or_default(),
+            revoked.as_deref(),
         )
     }
 
-    fn of(authority: &[u8], chain: &[u8], key: &[u8], revoked: &[u8]) -> Result<Self, TlsError> {
+    fn of(authority: &[u8], chain: &[u8], key: &[u8], revoked: Option<&[u8]>) -> Result<Self, TlsError> {
         let mut roots = RootCertStore::empty();
         for certificate in certificates("certificate authority", authority)? {
             roots.add(certificate)?;
@@ -167,12 +167,10 @@ impl Loaded {
         let roots = Arc::new(roots);
         let chain = certificates("node certificate", chain)?;
         let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| not_pem("node key", &error))?;
-        let revoked = CertificateRevocationListDer::pem_slice_iter(revoked)
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(|error| not_pem("revoked certificates", &error))?;
+        let revoked = revoked.map(lists).transpose()?.unwrap_or_default();
         let provider: Arc<CryptoProvider> = Arc::new(aws_lc_rs::default_provider());
 
-        // An authority may have revoked nothing yet, and then there is no list of it.
+        // An authority of an earlier version has no list, and one of several may have none.
         let nodes = WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone())
             .with_crls(revoked)
             .only_check_end_entity_revocation()
@@ -268,6 +266,18 @@ fn certificates(what: &'static str, text: &[u8]) -> Result<Vec<CertificateDer<'s
         return Err(TlsError::Empty { what });
     }
     Ok(certificates)
+}
+
+/// Reads the lists of a file. One without any was cut off while it was copied: an authority that has revoked nothing has a list that says so.
+fn lists(text: &[u8]) -> Result<Vec<CertificateRevocationListDer<'static>>, TlsError> {
+    let what = "revoked certificates";
+    let lists = CertificateRevocationListDer::pem_slice_iter(text)
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| not_pem(what, &error))?;
+    if lists.is_empty() {
+        return Err(TlsError::Empty { what });
+    }
+    Ok(lists)
 }
 
 fn not_pem(what: &'static str, error: &pem::Error) -> TlsError {

@@ -77,6 +77,7 @@ async fn submit(entities: &Entities, served: &ServedStage, claimed: &ClaimedEnti
     let key = key(entities, served, claimed);
     let submitted = match served.service.submit(&served.health, &key, body).await {
         Ok(job) => Submit::Went(EntityEvent::Submitted { claim, job }),
+        Err(error) if error.is_of_this_machine() => Submit::Went(EntityEvent::Released { claim }),
         Err(error) => Submit::Failed(served.service.retry.failure(error)),
     };
     write(entities, served, claimed, &submitted).await;

@@ -1,7 +1,7 @@
 //! Pages of a volume for a service that reads them from the storage.
 
 use parkhang_answers::vision::responses_in;
-use parkhang_core::domain::{FailureKind, Usage};
+use parkhang_core::domain::{ErrorCategory, FailureKind, Usage};
 use parkhang_service::JobFailure;
 use parkhang_store::artifact::{
     ArtifactError, Digest, LineDetectionRow, LineImageRow, VolumeLayout, read_table,
@@ -16,6 +16,33 @@ use crate::engines::{PagesToRead, asked_about};
 const BUCKET: &str = "s3://";
 const OF_GOOGLE: &str = "gs://";
 
+/// Reason for which nothing can be submitted.
+#[derive(Debug)]
+pub(super) enum Unsubmitted {
+    /// The storage is away or shuts us out, whatever is read there.
+    Outage(String),
+    Failed(JobFailure),
+}
+
+impl From<JobFailure> for Unsubmitted {
+    fn from(failure: JobFailure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+impl From<ArtifactError> for Unsubmitted {
+    fn from(error: ArtifactError) -> Self {
+        match error.category() {
+            // What is stored is missing or damaged.
+            ErrorCategory::Input => Self::Failed(JobFailure {
+                message: error.to_string(),
+                kind: FailureKind::Retriable,
+            }),
+            _ => Self::Outage(error.to_string()),
+        }
+    }
+}
+
 /// Pages that a service is to read, and the place of its answers.
 #[derive(Debug)]
 pub(super) struct VolumePages {
@@ -28,24 +55,20 @@ impl VolumePages {
     ///
     /// # Errors
     ///
-    /// The failure of a job that cannot be submitted for this reason.
-    pub(super) async fn of(site: &Site, layout: &VolumeLayout, reader: Digest) -> Result<Self, JobFailure> {
-        let failed = |message: String, kind| JobFailure { message, kind };
+    /// The reason for which they cannot be submitted.
+    pub(super) async fn of(site: &Site, layout: &VolumeLayout, reader: Digest) -> Result<Self, Unsubmitted> {
         let Some(bucket) = site.storage.strip_prefix(BUCKET) else {
             let message = format!(
                 "{} is no bucket of Google's, from which it could read pages",
                 site.storage
             );
-            return Err(failed(message, FailureKind::Hard));
+            let kind = FailureKind::Hard;
+            return Err(JobFailure { message, kind }.into());
         };
-        let unread = |error: ArtifactError| failed(error.to_string(), FailureKind::Retriable);
         let store = site.artifacts.as_ref();
         let found = read_table::<LineDetectionRow>(store, &layout.line_detection()).await;
         let lines = read_table::<LineImageRow>(store, &layout.line_images()).await;
-        let (found, lines) = (
-            found.map_err(unread)?.rows,
-            lines.map_err(unread)?.provenance.pages,
-        );
+        let (found, lines) = (found?.rows, lines?.provenance.pages);
         // Those that the stage `ocr` asks for: it leaves out what failed before, and pages without a picture.
         let pages: Vec<(&LineDetectionRow, Digest)> = found
             .iter()

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use parkhang_core::domain::{
-    Expense, FailureKind, Fence, Job, ServiceJob, StageRun, StageVerdict, Task, Usage,
+    ErrorCategory, Expense, FailureKind, Fence, Job, ServiceJob, StageError, StageRun, StageVerdict, Task,
+    Usage,
 };
 use parkhang_core::failpoint::Failpoint;
 use parkhang_service::JobFailure;
@@ -15,7 +16,7 @@ use tracing::{debug, warn};
 
 use super::before::Before;
 use super::context::context;
-use super::pages::VolumePages;
+use super::pages::{Unsubmitted, VolumePages};
 use super::result::failed;
 use super::{ExternalStages, ServedStage};
 use crate::services::{FIRST_WRITE_PAUSE, StageService, WRITES};
@@ -83,6 +84,8 @@ enum Submitted<'a> {
     Nothing,
     /// Nothing was ever sent, as the job has spent its budget.
     Withheld,
+    /// Nothing was ever sent, as the storage does not say what to send.
+    Away(String),
     Failed(JobFailure),
 }
 
@@ -158,6 +161,10 @@ impl ExternalStages {
             Ok(Submitted::Nothing | Submitted::Withheld) => {
                 self.report(fence, StageVerdict::Interrupted).await.map(drop)
             }
+            Ok(Submitted::Away(reason)) => {
+                let error = StageError::new(fence.stage.as_str(), ErrorCategory::Network, reason);
+                self.report(fence, StageVerdict::Failed(error)).await.map(drop)
+            }
             Ok(Submitted::Failed(failure)) => {
                 let verdict = StageVerdict::Failed(failed(fence, &failure));
                 self.report(fence, verdict).await.map(drop)
@@ -209,10 +216,12 @@ impl ExternalStages {
         let (body, pages) = match request {
             Ok(request) => request,
             // A job that may have been submitted is not given up because the storage is away.
-            Err(failure) if *is_resumed && failure.kind == FailureKind::Retriable => {
+            Err(Unsubmitted::Outage(_)) if *is_resumed => return Ok(Submitted::Nothing),
+            Err(Unsubmitted::Failed(failure)) if *is_resumed && failure.kind == FailureKind::Retriable => {
                 return Ok(Submitted::Nothing);
             }
-            Err(failure) => return Ok(Submitted::Failed(failure)),
+            Err(Unsubmitted::Outage(reason)) => return Ok(Submitted::Away(reason)),
+            Err(Unsubmitted::Failed(failure)) => return Ok(Submitted::Failed(failure)),
         };
         // A submit that may have been sent before may be paid for already, and goes on.
         let is_first = self.site.services.intend_submit(fence, (self.site.now)()).await?;
@@ -238,6 +247,7 @@ impl ExternalStages {
                 warn!(task = %fence.task, stage = %fence.stage, %error, "whether the service has taken the work is not known");
                 Submitted::Awaited
             }
+            Err(error) if error.is_of_this_machine() => Submitted::Nothing,
             Err(error) => Submitted::Failed(service.retry.failure(error)),
         })
     }
@@ -250,7 +260,7 @@ impl ExternalStages {
         task: &Task,
         fence: &Fence,
         runs: &[StageRun],
-    ) -> Result<(String, Option<VolumePages>), JobFailure> {
+    ) -> Result<(String, Option<VolumePages>), Unsubmitted> {
         let Some(reader) = service.reader else {
             let context = context(&self.site, job, task, fence, runs);
             return Ok((service.body(&context)?, None));

@@ -176,9 +176,8 @@ async fn compute<T: Send + 'static>(
     at_step(PageStep::Computing);
     let span = tracing::Span::current();
     match cpu.run(move |cancelled| span.in_scope(|| work(cancelled))).await {
-        Ok(result) => result.map_err(|(category, message)| run.error(category, message)),
-        Err(error) if error.category() == ErrorCategory::Node => Err(run.out_of_order(error)),
-        Err(error) => Err(run.error(error.category(), error)),
+        Ok(result) => result.map_err(|(category, message)| run.failure(category, message)),
+        Err(error) => Err(run.failure(error.category(), error)),
     }
 }
 

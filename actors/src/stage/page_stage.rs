@@ -101,6 +101,14 @@ impl VolumeRun {
         StageError::new(self.stage.as_str(), category, message)
     }
 
+    /// Error of the page at hand, or the end of the run where it is the node that is out of order.
+    pub(crate) fn failure(&self, category: ErrorCategory, message: impl fmt::Display) -> StageError {
+        match category {
+            ErrorCategory::Node => self.out_of_order(message),
+            category => self.error(category, message),
+        }
+    }
+
     pub(crate) fn storage_error(&self, error: &StorageError) -> StageError {
         let failure = self.error(error.category(), error);
         // Input errors lie in the page: an object that it names is not there, for one.
@@ -113,7 +121,7 @@ impl VolumeRun {
 
     /// Error of the source of the scans for the page at hand, or for the run.
     pub(crate) fn source_error(&self, error: &PageSourceError) -> StageError {
-        let failure = self.error(error.category(), error);
+        let failure = self.failure(error.category(), error);
         // An outage of the source lies in no page.
         if error.category() == ErrorCategory::Network {
             let _ = self.store_failure.set(failure.clone());

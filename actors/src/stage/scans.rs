@@ -43,7 +43,9 @@ pub(super) async fn plan_scans(
             Some(digest) => digest,
             None => match read.next().await {
                 Some((_, Ok(scan))) => super::compute(cpu, run, move |_| Ok(scan.digest())).await?,
-                Some((_, Err(error))) if error.category() == ErrorCategory::Network => {
+                Some((_, Err(error)))
+                    if matches!(error.category(), ErrorCategory::Network | ErrorCategory::Node) =>
+                {
                     return Err(source_error(error));
                 }
                 // The page is planned all the same: it fails as an item, with its retries, and does not fail the volume.
@@ -169,5 +171,20 @@ mod tests {
             failure.is_outage() && error.category == ErrorCategory::Network,
             "{failure}"
         );
+    }
+
+    #[tokio::test]
+    async fn a_node_that_opens_no_more_documents_is_out_of_order_and_no_page_has_failed() {
+        let cpu = CpuPool::new(1, "cpu").unwrap();
+        let busy: Arc<dyn PageSource> = Arc::new(Fails(ErrorCategory::Node));
+        let planning = run();
+        let error = plan_scans(&busy, &cpu, &planning).await.unwrap_err();
+        assert!(error.is_outage(), "{error}");
+        assert_eq!(planning.node_failure.get(), Some(&error));
+        assert!(planning.halt.is_cancelled());
+        let computing = run();
+        let busy = |_: &_| Err::<(), _>((ErrorCategory::Node, "no thread".to_owned()));
+        super::super::compute(&cpu, &computing, busy).await.unwrap_err();
+        assert!(computing.node_failure.get().is_some() && computing.halt.is_cancelled());
     }
 }

@@ -200,6 +200,28 @@ pub struct ErrorGroup {
     pub last: Option<DateTime<Utc>>,
 }
 
+/// Largest number of bytes of an answer with the newest of what is kept, however much may be asked for. One entry may be larger.
+pub(crate) const MOST_ANSWERED: i64 = 8 << 20;
+
+/// The newest of what is kept.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Newest<T> {
+    /// The newest one first.
+    pub entries: Vec<T>,
+    /// Whether there are others from before the last one.
+    pub has_more: bool,
+}
+
+/// Which entries of the audit log are wanted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AuditQuery {
+    /// Only those from before this time.
+    pub before: Option<DateTime<Utc>>,
+    pub limit: u32,
+    /// Whether long arguments are wanted in full; of others the beginning is answered, as a text.
+    pub full: bool,
+}
+
 /// Entry of the audit log: a command that changed something, or tried to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AuditEntry {

@@ -25,6 +25,8 @@ pub enum EditOutcome {
     Conflict(Conflict),
     /// Its id is that of an edit of another page.
     Taken,
+    /// The page, or its volume, has no room for it.
+    Full,
 }
 
 /// Which edits are wanted.

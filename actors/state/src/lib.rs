@@ -36,8 +36,9 @@ mod volumes;
 
 pub use backlog::{Leases, Ready};
 pub use browse::{
-    AtStage, AuditEntry, ErrorGroup, FailedPages, ListedPhase, Pace, QualityClass, QualityIndex, RecentRuns,
-    ServiceWork, SlowVolume, TaskPage, TaskQuery, VolumeQuality, VolumeWithFailedPages,
+    AtStage, AuditEntry, AuditQuery, ErrorGroup, FailedPages, ListedPhase, Newest, Pace, QualityClass,
+    QualityIndex, RecentRuns, ServiceWork, SlowVolume, TaskPage, TaskQuery, VolumeQuality,
+    VolumeWithFailedPages,
 };
 pub use change::{Change, Expected, Outcome, apply};
 pub use corrections::{EditOutcome, EditQuery, NewEdit};

@@ -5,11 +5,13 @@
 mod budgets;
 mod distant;
 mod entities;
+mod here;
 mod histories;
 mod leases;
 mod news;
 mod operations;
 mod service;
 mod serving;
+mod shut;
 mod tasks;
 mod together;

@@ -28,7 +28,8 @@ use serde_json::{Value, json};
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::serving::serve;
-use crate::tasks::{BUCKET, external, leader};
+use crate::shut::Shut;
+use crate::tasks::{BUCKET, MAX_RETRIES, external, leader};
 
 const PAGES: usize = 30;
 const STAGE: &str = "google";
@@ -438,6 +439,32 @@ async fn a_volume_is_read_by_operations_though_google_refuses_fails_and_forgets(
         names_of_jobs(&store, &task).await,
         [&names[..], &[VisionOperations::FOUND.to_owned()]].concat()
     );
+    running.abort();
+    sandbox.stop().await;
+}
+
+/// The bucket is shut for longer than the stage has tries.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_is_away_costs_no_try() {
+    let storage = Arc::new(MemoryArtifacts::default());
+    let google = Google::start(&storage, &[]).await;
+    let store = Arc::new(MemoryStore::new());
+    let job = store.create_job(&reading(), Utc::now()).await.unwrap();
+    put_pages(&storage, &job, &the_task(&store, &job).await).await;
+    // Each try reads two tables.
+    let shut = Arc::new(Shut::for_reads(&storage, 2 * (MAX_RETRIES as usize + 2)));
+    let sandbox = leader(store.clone()).start().await;
+    let (_, running) = external(
+        &sandbox.orchestrator,
+        store.clone(),
+        store.clone(),
+        shut.clone(),
+        vec![(STAGE, google.at_stage(Duration::from_secs(20)))],
+    );
+    sandbox.job_ends(job.id, JobStatus::Completed).await;
+    assert_eq!(shut.reads_left(), 0);
+    assert_eq!(the_task(&store, &job).await.status, TaskStatus::Done);
+    assert_eq!(google.counts(), (1, PAGES));
     running.abort();
     sandbox.stop().await;
 }

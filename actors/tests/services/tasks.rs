@@ -24,7 +24,7 @@ use tokio::task::JoinHandle;
 use crate::service::{FAULTS, Service, UNREACHABLE, UNREADABLE};
 
 const VOLUMES: usize = 50;
-const MAX_RETRIES: u32 = 4;
+pub(crate) const MAX_RETRIES: u32 = 4;
 pub(crate) const IN_FLIGHT: usize = 12;
 /// Place of the artifacts, as bodies of submits name it.
 pub(crate) const BUCKET: &str = "s3://press/archive";

@@ -8,7 +8,7 @@ use image::RgbImage;
 
 use crate::frame::Frame;
 use crate::geometry::PageSize;
-use crate::guard::{Watch, guarded};
+use crate::guard::{Hung, Watch, guarded};
 use crate::limits::within;
 use crate::page_text::PageText;
 use crate::pixels::PagePixels;
@@ -28,6 +28,7 @@ struct Inner {
     limits: Limits,
     /// Objects that a page may use without being looked at again.
     checked: Checked,
+    hung: Hung,
 }
 
 impl fmt::Debug for Document {
@@ -50,7 +51,8 @@ impl Document {
         within("its length", bytes.len() as u64, limits.max_bytes)?;
         let password = password.unwrap_or_default().to_owned();
         let own = limits.clone();
-        guarded(limits.open_time, move |watch| {
+        let hung = Hung::default();
+        guarded(limits.open_time, &hung.clone(), move |watch| {
             check_file(&bytes, &own, watch)?;
             let pdf = load(bytes.clone(), &password)?;
             let pages = pdf.pages().len() as u64;
@@ -64,6 +66,7 @@ impl Document {
                 pdf,
                 limits: own,
                 checked: Checked::default(),
+                hung,
             };
             Ok(Self {
                 inner: Arc::new(inner),
@@ -150,7 +153,7 @@ impl Document {
             return Err(PdfError::NoSuchPage { index, pages });
         }
         let document = self.clone();
-        guarded(self.inner.limits.page_time, move |watch| {
+        guarded(self.inner.limits.page_time, &self.inner.hung, move |watch| {
             let pages = document.inner.pdf.pages();
             let missing = PdfError::NoSuchPage {
                 index,

@@ -18,7 +18,8 @@ pub struct Limits {
     pub max_stream_bytes: u64,
     /// Streams of which the content of a page is made.
     pub max_contents: u64,
-    /// Glyphs, pictures and paths on a page, high ones as several, and what tiles, masks and dashes add to them; a page with more is refused.
+    /// Glyphs, pictures and paths on a page, high and large ones as several, and what tiles, masks and dashes add to them; a page with more is
+    /// refused.
     pub max_objects: usize,
     /// Time for opening a document.
     pub open_time: Duration,

@@ -15,21 +15,15 @@ use parkhang_cv::decode::{DecodeLimits, decode_page};
 
 use crate::content::{Content, Picture, settings};
 use crate::geometry::{PageSize, PixelMap};
+use crate::resolution::{INCH, LONGEST_SIDE, scale, usual_scale};
 use crate::{Limits, PdfError};
 
-/// Resolution of renderings unless another one is asked for.
-pub const DEFAULT_DPI: f32 = 300.0;
-
-/// Points an inch.
-const INCH: f64 = 72.0;
 /// Resolutions within which a stored picture is taken as it is.
 const EMBEDDED_DPI: std::ops::RangeInclusive<f64> = 72.0..=2400.0;
 /// Share of the page that a picture covers if the page consists of it.
 const COVERAGE: f64 = 0.85;
 /// Sine of the angle by which a picture may be turned and still count as upright.
 const UPRIGHT: f64 = 1e-3;
-/// Longest side of a rendering in pixels, of what the renderer can address.
-const LONGEST_SIDE: f64 = 16_000.0;
 /// Pixels of a rendering that is only looked at.
 const LOOK_PIXELS: f64 = 2_000_000.0;
 
@@ -119,15 +113,6 @@ pub(crate) fn usual_size(size: PageSize, limits: &Limits) -> (u32, u32) {
     (side(size.width), side(size.height))
 }
 
-fn usual_scale(size: PageSize, limits: &Limits) -> f64 {
-    scale(
-        size,
-        f64::from(DEFAULT_DPI) / INCH,
-        limits.max_rendered_pixels as f64,
-    )
-    .0
-}
-
 /// Renders a page in grey at a low resolution, with the pixels a point.
 pub(crate) fn look(page: &Page<'_>, content: &Content, dpi: f64) -> (GrayImage, f32) {
     let (scale, _) = scale(content.frame.size, dpi / INCH, LOOK_PIXELS);
@@ -142,19 +127,6 @@ fn gray_of_pixmap(pixmap: &Pixmap) -> GrayImage {
         .map(|pixel| luma([pixel.r, pixel.g, pixel.b]))
         .collect();
     GrayImage::from_raw(width, height, gray).unwrap_or_default()
-}
-
-/// Pixels a point, and whether they are fewer than wanted.
-fn scale(size: PageSize, wanted: f64, max_pixels: f64) -> (f64, bool) {
-    let (width, height) = (f64::from(size.width).max(1e-3), f64::from(size.height).max(1e-3));
-    let most = (max_pixels / (width * height))
-        .sqrt()
-        .min(LONGEST_SIDE / width.max(height));
-    if wanted > most {
-        (most, true)
-    } else {
-        (wanted, false)
-    }
 }
 
 /// Pixels of a side, at so many pixels a point.

@@ -441,3 +441,38 @@ fn a_picture_of_a_huge_page_is_small() {
     let document = Document::open(pdf(&objects).into(), None, &limits).unwrap();
     assert_eq!(document.picture(0, u16::MAX).unwrap().dimensions(), (500, 500));
 }
+
+#[test]
+fn pages_that_are_painted_over_and_over_are_refused() {
+    let paths = b"0 0 595 842 re f ".repeat(60_000);
+    let lines = b"900 w 0 421 m 595 421 l S ".repeat(60_000);
+    let pictures = [b"q 595 0 0 842 0 0 cm ".as_slice(), &b"/I Do ".repeat(100_000)].concat();
+    let picture = stream(
+        "/Type/XObject/Subtype/Image/ColorSpace/DeviceGray/Width 1/Height 1/BitsPerComponent 8",
+        b"x",
+    );
+    for content in [paths, lines, pictures] {
+        let content = stream("/Filter/FlateDecode", &deflated(&content));
+        let file = page(&format!("/XObject<<{PICTURE}>>"), content, vec![picture.clone()]);
+        let limits = Limits {
+            page_time: Duration::from_secs(600),
+            ..Limits::default()
+        };
+        let document = Document::open(file.into(), None, &limits).unwrap();
+        let error = document.text(0).unwrap_err();
+        assert!(matches!(error, PdfError::TooLarge { .. }), "{error}");
+    }
+}
+
+#[test]
+fn a_drawing_of_many_lines_is_rendered() {
+    // Each goes from corner to corner, and covers little of the page.
+    let lines = b"0.2 w 0 0 m 595 842 l S ".repeat(10_000);
+    let content = stream("/Filter/FlateDecode", &deflated(&lines));
+    let limits = Limits {
+        page_time: Duration::from_secs(600),
+        ..Limits::default()
+    };
+    let document = Document::open(page("", content, Vec::new()).into(), None, &limits).unwrap();
+    document.text(0).unwrap();
+}

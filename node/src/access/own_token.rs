@@ -2,11 +2,13 @@
 
 use std::fs::{create_dir_all, read_to_string};
 use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use super::tokens::{is_long_enough, token};
+use crate::file_access::{check_private, is_trusted};
 use crate::whole_file;
 
 /// Name of the file, and the caller's name in the audit log for requests that present the token.
@@ -16,8 +18,8 @@ pub const OWN_TOKEN: &str = "api-token";
 ///
 /// # Errors
 ///
-/// If the file can be neither written nor read, or holds no token: an empty file, which an earlier version left behind when it was
-/// stopped while writing, would let everybody in.
+/// If the file can be neither written nor read, is another user's, can be read by all, or holds no token: an empty file, which an earlier
+/// version left behind when it was stopped while writing, would let everybody in.
 pub fn own_token(folder: &Path) -> Result<String> {
     let path = folder.join(OWN_TOKEN);
     create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
@@ -30,7 +32,18 @@ pub fn own_token(folder: &Path) -> Result<String> {
     }
     // The file is read again also after it was written, since another process may have made it at the same
     // time, and both must accept the same token.
-    read_own_token(folder)?.with_context(|| format!("cannot read {}", path.display()))
+    let token = read_own_token(folder)?.with_context(|| format!("cannot read {}", path.display()))?;
+    // Who has made the folder before, as below /tmp, may have put a token there that they know.
+    let found = path.metadata().with_context(|| path.display().to_string())?;
+    let own = nix::unistd::geteuid().as_raw();
+    let trusted = is_trusted(found.uid(), found.mode(), own).map_err(str::to_owned);
+    if let Err(reason) = trusted.and_then(|()| check_private(&path)) {
+        bail!(
+            "{}: {reason}; remove it, and the next start makes a new one",
+            path.display()
+        );
+    }
+    Ok(token)
 }
 
 /// Reads the token in a state folder where an orchestrator has made one.
@@ -72,6 +85,20 @@ mod tests {
             assert!(error.contains("api-token holds no token; remove it"), "{error}");
             assert_eq!(read_to_string(&path).unwrap(), left);
         }
+    }
+
+    #[test]
+    fn a_token_that_others_can_read_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let made = own_token(folder.path()).unwrap();
+        assert_eq!(own_token(folder.path()).unwrap(), made);
+        let path = folder.path().join(OWN_TOKEN);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        let error = own_token(folder.path()).unwrap_err().to_string();
+        assert!(
+            error.contains("all users may read") && error.contains("remove it"),
+            "{error}"
+        );
     }
 
     #[test]

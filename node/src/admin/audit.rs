@@ -3,12 +3,13 @@
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use clap::Args;
+use parkhang_state::{AuditQuery, Newest};
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::command::{Access, Answer, Command, Verb};
-use super::text::{away, table};
+use super::text::{away, newest, table};
 use super::{Admin, Refusal};
 
 /// Elements of a list argument that are shown without `--full`: a command may have named ten thousand volumes.
@@ -27,7 +28,7 @@ pub struct List {
     /// List only commands before this time, such as 2026-11-22T10:00:00Z.
     #[arg(long, value_name = "TIME")]
     before: Option<DateTime<Utc>>,
-    /// Show long arguments in full.
+    /// Show long arguments in full. A list with many of them is shorter.
     #[arg(long)]
     full: bool,
 }
@@ -35,6 +36,8 @@ pub struct List {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Audit {
     entries: Vec<Entry>,
+    /// Value of `before` that continues the list, if there is more.
+    next: Option<DateTime<Utc>>,
 }
 
 /// Command that changed something, or tried to.
@@ -62,8 +65,14 @@ impl Command for List {
     type Answer = Audit;
 
     async fn run(self, admin: &Admin) -> Result<Audit, Refusal> {
-        let entries = admin.store.audit(self.before, self.limit).await?;
+        let query = AuditQuery {
+            before: self.before,
+            limit: self.limit,
+            full: self.full,
+        };
+        let Newest { entries, has_more } = admin.store.audit(&query).await?;
         Ok(Audit {
+            next: entries.last().map(|entry| entry.at).filter(|_| has_more),
             entries: entries
                 .into_iter()
                 .map(|entry| Entry {
@@ -133,11 +142,8 @@ impl Answer for Audit {
                 entry.outcome(),
             ]
         });
-        table(
-            ["when", "who", "through", "command", "with", "outcome"],
-            rows,
-            usize::MAX,
-        )
+        let header = ["when", "who", "through", "command", "with", "outcome"];
+        newest(table(header, rows, usize::MAX), self.next)
     }
 }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use chrono::Utc;
 use parkhang_state::AuditEntry;
+use parkhang_store::artifact::Digest;
 use serde_json::{Map, Value};
 use tracing::warn;
 
@@ -11,6 +12,11 @@ use super::{Access, Admin, Entry, Refusal, Reply};
 
 /// Longest time for a command.
 const COMMAND_LIMIT: Duration = Duration::from_secs(60);
+
+/// Longest text of an argument that is written down as it is, in bytes.
+const LONGEST_NOTED: usize = 16 << 10;
+/// Letters that are written down of a longer one.
+const NOTED: usize = 100;
 
 /// Who gives a command.
 #[derive(Debug, Clone, Copy)]
@@ -100,10 +106,23 @@ impl Entry {
             who: operator.who.to_owned(),
             via: operator.via.to_owned(),
             command: self.name.join(" "),
-            arguments: Value::Object(given),
+            arguments: Value::Object(given.into_iter().map(noted).collect()),
             refusal: None,
         }
     }
+}
+
+/// Argument as it is written down: of a long text, such as a file, its beginning, and what tells which one it was.
+fn noted((name, value): (String, Value)) -> (String, Value) {
+    let value = match value {
+        Value::String(text) if text.len() > LONGEST_NOTED => {
+            let beginning: String = text.chars().take(NOTED).collect();
+            let digest = Digest::of(text.as_bytes()).to_hex();
+            Value::String(format!("{beginning}... ({} bytes, SHA-256 {digest})", text.len()))
+        }
+        value => value,
+    };
+    (name, value)
 }
 
 /// A command that has been written down and has not ended yet, if it may change something.
@@ -125,5 +144,22 @@ impl Begun {
         if let Err(error) = written {
             warn!(%error, entry, "cannot write down how a command ended");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_long_document_is_noted_which_one_it_was() {
+        let note = |text: String| noted(("document".to_owned(), Value::String(text))).1;
+        let whole = "x".repeat(LONGEST_NOTED);
+        assert_eq!(note(whole.clone()), Value::String(whole));
+        let long = "ཀ".repeat(LONGEST_NOTED);
+        let digest = Digest::of(long.as_bytes()).to_hex();
+        let beginning = "ཀ".repeat(NOTED);
+        let expected = format!("{beginning}... (49152 bytes, SHA-256 {digest})");
+        assert_eq!(note(long), Value::String(expected));
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::time::Duration;
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use comfy_table::{CellAlignment, Table, presets};
 
 /// Formats a table. Columns from index `first_number` on hold numbers and are aligned to the right.
@@ -25,6 +25,15 @@ pub fn table<const N: usize>(
 pub fn page(mut shown: String, next: Option<impl Display>) -> String {
     if let Some(next) = next {
         shown.push_str(&format!("\nmore: --after {next}"));
+    }
+    shown
+}
+
+/// Adds to the newest entries of a list the option that shows those before, if there are some.
+pub fn newest(mut shown: String, next: Option<DateTime<Utc>>) -> String {
+    if let Some(next) = next {
+        let next = next.to_rfc3339_opts(SecondsFormat::AutoSi, true);
+        shown.push_str(&format!("\nmore: --before {next}"));
     }
     shown
 }

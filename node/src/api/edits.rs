@@ -42,12 +42,9 @@ pub async fn edit(state: &ApiState, place: Place, request: Request<Body>) -> Res
         corrections.await.map_err(Refusal::from)
     };
     // One that is sent again may have changed the page that it is compared with.
-    if !store.has_edit(&edit.id).await.map_err(Refusal::from)? {
-        let corrections = corrections().await?;
-        if corrections.is_full() {
-            return Err(Denied::invalid(too_many_edits(&read.image_name)));
-        }
-        let before = CorrectedPage::new(read.clone(), &corrections);
+    let known = store.has_edit(&task.volume, &read.image_name, &edit.id);
+    if !known.await.map_err(Refusal::from)? {
+        let before = admin.library.correct(read.clone(), corrections().await?).await?;
         let new = checked(edit, &before, (&job, &task.volume), &caller.name)?;
         match store.record_edit(&new).await.map_err(Refusal::from)? {
             EditOutcome::Recorded => {}
@@ -56,9 +53,10 @@ pub async fn edit(state: &ApiState, place: Place, request: Request<Body>) -> Res
                 let message = "the id of the edit is that of an edit of another page";
                 return Err(Denied::invalid(message));
             }
+            EditOutcome::Full => return Err(Denied::invalid(too_many_edits(&read.image_name))),
         }
     }
-    let after = CorrectedPage::new(read.clone(), &corrections().await?);
+    let after = admin.library.correct(read.clone(), corrections().await?).await?;
     Ok(json(StatusCode::OK, &json!(PageAnswer::from(&after))))
 }
 

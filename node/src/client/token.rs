@@ -11,7 +11,7 @@ use secrecy::{ExposeSecret, SecretString};
 use super::arguments::ServerArgs;
 use super::url::ServerUrl;
 use crate::access::{OWN_TOKEN, read_own_token};
-use crate::config::check_private;
+use crate::file_access::check_private;
 
 /// Variable that may hold a token.
 const VARIABLE: &str = "PARKHANG_TOKEN";

@@ -48,13 +48,13 @@ use self::check::Finding;
 use self::layers::{Layers, Setting};
 use self::problem::{Origin, Problem, Problems};
 use self::secrets::Secrets;
+use crate::file_access::is_trusted;
 
 pub use self::check::beside;
 pub use self::entities::{ConfiguredEntity, ConfiguredService, ConfiguredStage, ServiceKind};
 pub use self::external::missing_service;
 pub use self::intake::IntakeQueue;
 pub use self::scaling::{Bounds, Launched, LauncherKind};
-pub use self::secrets::check_private;
 pub use self::sections::{
     Cluster, ClusterConfig, LogFormat, Pages, PagesKind, S3, Slots, SourceKind, Sqs, StorageKind, Telemetry,
 };
@@ -342,22 +342,11 @@ fn usual_file() -> Result<Option<PathBuf>> {
     let own = nix::unistd::geteuid().as_raw();
     if let Err(reason) = is_trusted(found.uid(), found.mode(), own) {
         bail!(
-            "{} {reason}; name it with --config-file if it is meant",
+            "{} in this folder {reason}; name it with --config-file if it is meant",
             path.display()
         );
     }
     Ok(Some(path))
-}
-
-/// Checks that nobody but root and the user `own` can have written a file.
-fn is_trusted(owner: u32, mode: u32, own: u32) -> Result<(), &'static str> {
-    if owner != own && owner != 0 {
-        return Err("in this folder belongs to another user");
-    }
-    if mode & 0o002 != 0 {
-        return Err("in this folder may be changed by all users");
-    }
-    Ok(())
 }
 
 /// Returns the job configuration that `--config` overrides.

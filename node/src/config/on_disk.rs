@@ -7,10 +7,11 @@ use parkhang_store::pages::{discover_volumes, read_intro_pages};
 use rustls::pki_types::UnixTime;
 
 use super::check::Finding;
-use super::secrets::{Secrets, check_private, check_unchangeable};
+use super::secrets::Secrets;
 use super::sections::{ApiTls, ClusterConfig, PagesKind, SourceKind, Tls};
 use super::values::Role;
 use crate::access::Tokens;
+use crate::file_access::{check_private, check_unchangeable};
 use crate::http::Certificate;
 use crate::networks;
 use crate::tls::TlsError;
@@ -246,7 +247,9 @@ fn tls(config: &ClusterConfig, now: UnixTime) -> Option<Finding> {
             "cluster.tls.ca_file"
         }
         TlsError::Refused { path, .. } | TlsError::Pem { path, .. } if path == key => "cluster.tls.key_file",
-        TlsError::Pem { path, .. } if Some(path) == revoked.as_ref() => "cluster.tls.revoked_file",
+        TlsError::Pem { path, .. } | TlsError::NoList(path) if Some(path) == revoked.as_ref() => {
+            "cluster.tls.revoked_file"
+        }
         _ => "cluster.tls.certificate_file",
     };
     finding(wrong, &["cluster.advertise", "cluster.listen"], error.to_string())

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use parkhang_state::PostgresStore;
@@ -10,6 +9,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::problem::{Origin, Problem};
 use super::sections::ClusterConfig;
+use crate::file_access::check_private;
 
 /// Ways to set a secret.
 #[derive(Debug)]
@@ -260,34 +260,4 @@ fn read_private(path: &Path) -> Result<SecretString, String> {
     std::fs::read_to_string(path)
         .map(SecretString::from)
         .map_err(|error| error.to_string())
-}
-
-/// Checks that only its owner and group may change a file, which all may read.
-///
-/// # Errors
-///
-/// With the mode of the file and how to change it, or if its metadata cannot be read.
-pub fn check_unchangeable(path: &Path) -> Result<(), String> {
-    let mode = std::fs::metadata(path).map_err(|error| error.to_string())?.mode() & 0o777;
-    if mode & 0o002 == 0 {
-        return Ok(());
-    }
-    Err(format!(
-        "all users may change this file (mode {mode:o}); restrict it with chmod o-w"
-    ))
-}
-
-/// Checks that only its owner and group may access a file.
-///
-/// # Errors
-///
-/// With the mode of the file and how to change it, or if its metadata cannot be read.
-pub fn check_private(path: &Path) -> Result<(), String> {
-    let mode = std::fs::metadata(path).map_err(|error| error.to_string())?.mode() & 0o777;
-    if mode & 0o007 == 0 {
-        return Ok(());
-    }
-    Err(format!(
-        "all users may read or change this file (mode {mode:o}); restrict it with chmod 600"
-    ))
 }

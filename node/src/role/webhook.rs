@@ -37,6 +37,9 @@ const SHARES: Shares = Shares {
 const BODY_LIMIT: Duration = Duration::from_secs(30);
 /// Bodies of the largest size that are in memory at the same time. Anybody can send one.
 const BODIES: usize = 8;
+/// First bytes of a body that wait for no room: there are as many of them as connections at most. So bodies that somebody begins and does not end
+/// keep no message of the usual size waiting.
+const AT_ONCE: usize = 64 << 10;
 /// Pause between two entries of the audit log, so that nobody without the secret can fill the database.
 const BETWEEN_ENTRIES: Duration = Duration::from_secs(10);
 
@@ -183,7 +186,7 @@ impl Webhook {
 struct Bodies {
     /// Largest number of bytes of one.
     most: usize,
-    /// Permits for the bytes of all.
+    /// Permits for the bytes of all beyond their first ones.
     bytes: Arc<Semaphore>,
 }
 
@@ -192,7 +195,9 @@ impl Bodies {
         Self {
             most,
             bytes: Arc::new(Semaphore::new(
-                most.saturating_mul(BODIES).min(Semaphore::MAX_PERMITS),
+                most.saturating_sub(AT_ONCE)
+                    .saturating_mul(BODIES)
+                    .min(Semaphore::MAX_PERMITS),
             )),
         }
     }
@@ -206,12 +211,15 @@ impl Bodies {
             if read.len() + piece.len() > self.most {
                 return None;
             }
-            let count = u32::try_from(piece.len()).ok()?;
-            // Nobody closes the semaphore.
-            let more = self.bytes.clone().acquire_many_owned(count).await.ok()?;
-            match &mut held {
-                Some(held) => held.merge(more),
-                None => held = Some(more),
+            let beyond = (read.len() + piece.len()).saturating_sub(read.len().max(AT_ONCE));
+            if beyond > 0 {
+                let count = u32::try_from(beyond).ok()?;
+                // Nobody closes the semaphore.
+                let more = self.bytes.clone().acquire_many_owned(count).await.ok()?;
+                match &mut held {
+                    Some(held) => held.merge(more),
+                    None => held = Some(more),
+                }
             }
             read.extend_from_slice(&piece);
         }
@@ -239,7 +247,7 @@ mod tests {
 
     use super::*;
 
-    const MOST: usize = 1000;
+    const MOST: usize = AT_ONCE + 1000;
 
     /// A body of which so many bytes have come, and the rest does not.
     fn begun(bytes: usize) -> Body {
@@ -252,7 +260,7 @@ mod tests {
         let bodies = Bodies::new(MOST);
         let (whole, held) = bodies.read(Body::from(vec![b'x'; MOST])).await.unwrap();
         assert_eq!(whole.len(), MOST);
-        assert_eq!(bodies.bytes.available_permits(), MOST * (BODIES - 1));
+        assert_eq!(bodies.bytes.available_permits(), 1000 * (BODIES - 1));
         drop(held);
         assert!(bodies.read(Body::from(vec![b'x'; MOST + 1])).await.is_none());
 
@@ -261,10 +269,13 @@ mod tests {
             assert!(read.now_or_never().is_none());
         }
         assert_eq!(bodies.bytes.available_permits(), 0);
-        let mut late = Box::pin(bodies.read(Body::from("x")));
+        // What is no longer than most messages waits for none of them.
+        let short = bodies.read(Body::from(vec![b'x'; AT_ONCE])).await.unwrap();
+        assert_eq!(short.0.len(), AT_ONCE);
+        let mut late = Box::pin(bodies.read(Body::from(vec![b'x'; MOST])));
         assert!((&mut late).now_or_never().is_none());
         // Its sender hangs up, or its time is over.
         slow.pop();
-        assert_eq!(late.await.unwrap().0, "x");
+        assert_eq!(late.await.unwrap().0.len(), MOST);
     }
 }

@@ -86,10 +86,14 @@ type Revoked = Vec<CertificateRevocationListDer<'static>>;
 
 fn read_revoked(path: &Path) -> Result<Revoked, TlsError> {
     let read = CertificateRevocationListDer::pem_file_iter(path).and_then(Iterator::collect);
-    read.map_err(|source| TlsError::Pem {
+    let lists: Revoked = read.map_err(|source| TlsError::Pem {
         path: path.to_owned(),
         source,
-    })
+    })?;
+    if lists.is_empty() {
+        return Err(TlsError::NoList(path.to_owned()));
+    }
+    Ok(lists)
 }
 
 fn verify_client(

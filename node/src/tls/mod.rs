@@ -52,6 +52,8 @@ pub enum TlsError {
     Pem { path: PathBuf, source: pem::Error },
     #[error("{} has no certificate", .0.display())]
     Empty(PathBuf),
+    #[error("{} has no list of revoked certificates, not even of none", .0.display())]
+    NoList(PathBuf),
     #[error("{}: {reason}", .path.display())]
     Malformed { path: PathBuf, reason: String },
     #[error("{}: {source}", .path.display())]

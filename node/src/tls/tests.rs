@@ -199,6 +199,18 @@ fn a_revoked_certificate_is_refused_and_stays_so() {
 }
 
 #[test]
+fn a_list_of_revocations_that_was_cut_off_is_none() {
+    let pki = Pki::new();
+    pki.verify(&pki.ca(), None, UnixTime::now()).unwrap();
+    std::fs::write(pki.folder.revoked(), "").unwrap();
+    let cut = pki.verify(&pki.ca(), None, UnixTime::now()).unwrap_err();
+    assert!(
+        matches!(&cut, TlsError::NoList(path) if *path == pki.folder.revoked()),
+        "{cut}"
+    );
+}
+
+#[test]
 fn keys_and_the_cookie_are_for_their_owner_only() {
     let pki = Pki::new();
     let mode = |path: PathBuf| path.metadata().unwrap().permissions().mode() & 0o777;

@@ -16,6 +16,11 @@ use roxmltree::{Document, Node, ParsingOptions};
 const MOST_BYTES: u64 = 64 << 20;
 /// Largest number of elements and texts of a document.
 const MOST_NODES: u32 = 4_000_000;
+/// Deepest nesting of elements. Lines are looked for in what surrounds them.
+const DEEPEST: usize = 64;
+/// Largest number of namespaces that a document declares, and of attributes of an element: the parser compares each with each.
+const MOST_NAMESPACES: usize = 256;
+const MOST_ATTRIBUTES: usize = 1000;
 
 /// Root elements of the formats.
 const PAGE_XML: &str = "PcGts";
@@ -95,17 +100,44 @@ fn read_root(path: &Path, roots: &[&str]) -> Result<Option<Transcription>> {
 
 /// Reads a document whose root is one of these; `None` for another.
 fn parse(text: &str, roots: &[&str]) -> Result<Option<Transcription>> {
+    // Counted in the text, as the parser has no such limits. Texts may have some of the same signs.
+    ensure!(
+        text.matches("xmlns").count() <= MOST_NAMESPACES,
+        "it declares more than {MOST_NAMESPACES} namespaces"
+    );
+    ensure!(
+        text.split('<')
+            .all(|element| element.matches('=').count() <= MOST_ATTRIBUTES),
+        "an element has more than {MOST_ATTRIBUTES} attributes"
+    );
     let options = ParsingOptions {
         nodes_limit: MOST_NODES,
         ..ParsingOptions::default()
     };
     let document = Document::parse_with_options(text, options)?;
+    ensure!(
+        !is_deep(&document),
+        "its elements are nested more than {DEEPEST} deep"
+    );
     let root = document.root_element();
     match root.tag_name().name() {
         name if !roots.contains(&name) => Ok(None),
         ALTO => alto::transcription(root).map(Some),
         _ => pagexml::transcription(root).map(Some),
     }
+}
+
+fn is_deep(document: &Document) -> bool {
+    // Nodes are numbered in their order, in which parents are before their children.
+    let mut depths: Vec<usize> = Vec::new();
+    document.root().descendants().any(|node| {
+        let parent = node
+            .parent()
+            .and_then(|parent| depths.get(parent.id().get_usize()));
+        let depth = parent.map_or(0, |depth| depth + 1);
+        depths.push(depth);
+        depth > DEEPEST
+    })
 }
 
 fn is(node: Node, name: &str) -> bool {
@@ -132,4 +164,34 @@ fn pixels(text: &str) -> Option<i32> {
 fn size(node: Node, width: &str, height: &str) -> Option<(u32, u32)> {
     let side = |name| u32::try_from(pixels(node.attribute(name)?)?).ok();
     Some((side(width)?, side(height)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn documents_that_take_long_are_refused_at_once() {
+        let refused = |content: &str| {
+            let text = format!("<PcGts>{content}</PcGts>");
+            format!("{:#}", of_text(&text).unwrap_err())
+        };
+        let nested = |count: usize, begin: &dyn Fn(usize) -> String, within: &str| {
+            let begins: String = (0..count).map(begin).collect();
+            format!("{begins}{within}{}", "</a>".repeat(count))
+        };
+        let lines = "<TextLine/>".repeat(190_000);
+        assert!(refused(&nested(300_000, &|_| "<a>".to_owned(), &lines)).contains("64 deep"));
+        let prefixes = nested(10_000, &|number| format!("<a xmlns:n{number}=\"urn:any\">"), "");
+        assert!(refused(&prefixes).contains("256 namespaces"));
+        let attributes: String = (0..300_000).map(|number| format!(" a{number}=''")).collect();
+        assert!(refused(&format!("<a{attributes}/>")).contains("1000 attributes"));
+    }
+
+    #[test]
+    fn what_is_usual_is_not_refused() {
+        let text = "<PcGts xmlns=\"urn:any\" xmlns:xsi=\"urn:other\"><Page><TextRegion><TextLine><Coords points=\"0,0 4,0 4,2\"/>\
+            <TextEquiv><Unicode>====</Unicode></TextEquiv></TextLine></TextRegion></Page></PcGts>";
+        assert!(of_text(text).unwrap().unwrap().has_text());
+    }
 }

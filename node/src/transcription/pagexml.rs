@@ -26,7 +26,7 @@ pub(super) fn transcription(root: Node) -> Result<Transcription> {
         places.min().unwrap_or(usize::MAX)
     };
     let mut lines: Vec<Node> = root.descendants().filter(|node| is(*node, "TextLine")).collect();
-    lines.sort_by_key(place);
+    lines.sort_by_cached_key(place);
     let page = descendant(root, "Page");
     let line = |line: Node| {
         Ok(TranscribedLine {

@@ -385,14 +385,11 @@ fn a_page_takes_so_many_edits_and_says_what_to_do_then() {
         });
         [first.clone()].into_iter().chain(added).collect::<Vec<_>>()
     };
+    let mut kept = json!(null);
     for _ in 0..FULL.2 {
-        post(
-            &api,
-            &api.token,
-            &format!("{PAGE}/edits"),
-            &edit(std::slice::from_ref(&first), &added()),
-        )
-        .is(200);
+        let adding = edit(std::slice::from_ref(&first), &added());
+        post(&api, &api.token, &format!("{PAGE}/edits"), &adding).is(200);
+        kept = adding["id"].clone();
     }
     let more = edit(std::slice::from_ref(&first), &[with_text(&first, "more")]);
     let full = post(&api, &api.token, &format!("{PAGE}/edits"), &more).refuses(422, "invalid");
@@ -402,6 +399,11 @@ fn a_page_takes_so_many_edits_and_says_what_to_do_then() {
     let other = PAGE.replace("pages/1", "pages/2");
     let line = seen(&lines(&api.get(&other).is(200).json())[0]);
     let edited = edit(std::slice::from_ref(&line), &[with_text(&line, "ཀ")]);
+    // One whose id is that of an edit of the full page is not taken for it.
+    let mut repeated = edited.clone();
+    repeated["id"] = kept;
+    let taken = post(&api, &api.token, &format!("{other}/edits"), &repeated).refuses(422, "invalid");
+    assert!(taken.contains("another page"), "{taken}");
     post(&api, &api.token, &format!("{other}/edits"), &edited).is(200);
     assert_eq!(
         lines(&api.get(PAGE).is(200).json()).len(),

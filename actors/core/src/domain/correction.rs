@@ -9,7 +9,7 @@ use super::{JobKey, VolumeId};
 /// Largest number of letters of a line.
 const MOST_LETTERS: usize = 4000;
 /// Largest number of corners of an outline.
-const MOST_CORNERS: usize = 400;
+pub const MOST_CORNERS: usize = 400;
 /// Largest number of lines on either side of an edit.
 const MOST_LINES: usize = 500;
 /// Largest length of a line's id, in bytes. Those of lines that were read are UUIDs.

@@ -48,7 +48,7 @@ pub use actor::{
 };
 pub use adjustment::{ADJUSTABLE, Adjustment};
 pub use amount::{Amount, InvalidAmount};
-pub use correction::{Edit, InvalidEdit, PageLine, RecordedEdit};
+pub use correction::{Edit, InvalidEdit, MOST_CORNERS, PageLine, RecordedEdit};
 pub use document::DocumentKey;
 pub use entity::{
     EntityPipeline, EntityStage, EntityStatus, FailureKind, InvalidEntity, StageLimits, UnknownEntityStatus,

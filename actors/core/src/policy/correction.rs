@@ -10,8 +10,14 @@ use crate::domain::{Edit, PageLine, RecordedEdit};
 
 /// Largest number of edits of a page. All of them are read whenever the page is shown, and none is ever deleted.
 pub const MOST_EDITS: u32 = 10_000;
-/// Largest number of letters and corners in the lines that the edits of a page name: about 400 of each of its edits.
+/// Largest number of letters and corners in the lines that the edits of a page name, each line as [`SIGNS_OF_LINE`] more: about 400 of each of
+/// its edits.
 pub const MOST_SIGNS: u64 = 4_000_000;
+/// Largest number of lines that people may have put on a page. They are compared with the lines that are read there.
+pub const MOST_LINES: usize = 2000;
+
+/// Signs that a line counts as besides those that it has.
+const SIGNS_OF_LINE: u64 = 40;
 
 /// Corrections of a page, in the order in which they were begun.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -118,9 +124,17 @@ impl PageCorrections {
         corrections
     }
 
-    /// Returns whether the page has had as many edits as one may have.
-    pub const fn is_full(&self) -> bool {
-        self.revision >= MOST_EDITS || self.signs >= MOST_SIGNS
+    /// Returns whether the page takes an edit: it may have so many edits and so many signs in them, and so many lines that people put there.
+    pub fn has_room(&self, edit: &Edit) -> bool {
+        let lines = || {
+            self.corrections
+                .iter()
+                .map(|correction| correction.lines().count())
+        };
+        let added = edit.lines.len().saturating_sub(edit.replaces.len());
+        self.revision < MOST_EDITS
+            && self.signs < MOST_SIGNS
+            && (added == 0 || lines().sum::<usize>() + added <= MOST_LINES)
     }
 
     /// Returns why an edit cannot be made now, if it cannot.
@@ -235,10 +249,12 @@ impl PageCorrections {
     }
 }
 
-/// Number of letters and corners of a line.
+/// Number of letters and corners of a line, and what it counts as besides.
 fn signs_of(line: &PageLine) -> u64 {
     let signs = line.text.chars().count() + line.polygon.len();
-    u64::try_from(signs).unwrap_or(u64::MAX)
+    u64::try_from(signs)
+        .unwrap_or(u64::MAX)
+        .saturating_add(SIGNS_OF_LINE)
 }
 
 /// Puts lines in the place of those that they replace. One whose id was there already stands where that was, or was before it was deleted, and those

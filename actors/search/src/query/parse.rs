@@ -6,6 +6,8 @@ use super::{Clause, Filter, FilterField, Occur, Query, TextField};
 
 /// Longest query that is read, in bytes; the rest is left out.
 const LONGEST: usize = 2 << 10;
+/// Names of volumes with `*` that are looked for; others are left out. An automaton of some megabytes is made of each.
+const MOST_PATTERNS: usize = 8;
 
 /// Reads a query.
 ///
@@ -20,7 +22,7 @@ const LONGEST: usize = 2 << 10;
 /// | `page:I1KG0003` | on the page of this name |
 pub fn parse(text: &str) -> Query {
     let mut query = Query::default();
-    let mut rest = bounded(text);
+    let (mut rest, mut patterns) = (bounded(text), 0);
     while let Some((item, after)) = next(rest) {
         rest = after;
         let Item {
@@ -36,6 +38,11 @@ pub fn parse(text: &str) -> Query {
             None => TextField::Text,
             Some(Field::Title) => TextField::Title,
             Some(Field::Filter(field)) => {
+                let is_pattern = field == FilterField::Volume && value.contains('*');
+                patterns += usize::from(is_pattern);
+                if is_pattern && patterns > MOST_PATTERNS {
+                    continue;
+                }
                 query.filters.push(Filter {
                     field,
                     value: value.to_owned(),
@@ -144,6 +151,17 @@ mod tests {
             text: text.to_owned(),
             is_phrase,
         }
+    }
+
+    #[test]
+    fn so_many_patterns_of_volumes_are_looked_for() {
+        let many: String = (0..100)
+            .map(|number| format!("volume:*{number}????????? "))
+            .collect();
+        let query = parse(&format!("{many} volume:W1-I1 lang:bo"));
+        let values: Vec<&str> = query.filters.iter().map(|filter| filter.value.as_str()).collect();
+        assert_eq!(values.len(), MOST_PATTERNS + 2);
+        assert_eq!(values[MOST_PATTERNS..], ["W1-I1", "bo"]);
     }
 
     #[test]

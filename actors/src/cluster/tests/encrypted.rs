@@ -154,8 +154,14 @@ async fn a_revoked_node_loses_its_session_and_gets_no_other() {
     let (refused, again) = dial(&lost).await;
     assert!(again.is_err());
     assert_eq!(*orchestrator.connected().borrow(), 1);
+    // A copy of the list that was cut off at once.
+    let revoked = authority.files(&server, &[&lost]).revoked.unwrap();
+    std::fs::write(&revoked, "").unwrap();
+    identity.look();
+    let (still_refused, again) = dial(&lost).await;
+    assert!(again.is_err(), "an empty list has revoked the revocation");
     drop(other_session);
-    for cluster in [worker, other, refused, orchestrator] {
+    for cluster in [worker, other, refused, still_refused, orchestrator] {
         cluster.leave().await;
     }
 }
@@ -205,6 +211,15 @@ fn what_is_no_certificate_is_named() {
     assert!(
         matches!(&empty, Err(TlsError::Empty { what }) if what.contains("authority")),
         "{empty:?}"
+    );
+    let node = authority.issue("node");
+    let without_list = TlsIdentity::load(TlsFiles {
+        revoked: Some(nothing.path().to_owned()),
+        ..authority.files(&node, &[])
+    });
+    assert!(
+        matches!(&without_list, Err(TlsError::Empty { what }) if what.contains("revoked")),
+        "{without_list:?}"
     );
     let missing = std::path::Path::new("no/such/file");
     let absent = TlsIdentity::load(files(missing));

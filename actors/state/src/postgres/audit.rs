@@ -3,10 +3,17 @@
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 use sqlx::Row;
+use sqlx::postgres::PgRow;
 
 use super::PostgresStore;
 use super::rows::{storable, storable_text};
-use crate::{AuditEntry, StateError};
+use crate::browse::MOST_ANSWERED;
+use crate::{AuditEntry, AuditQuery, Newest, StateError};
+
+/// Bytes of arguments from which they count as long.
+const LONG: i32 = 16 << 10;
+/// Letters of long arguments, and of a refusal, that are answered.
+const SHORT: i32 = 2000;
 
 impl PostgresStore {
     /// Writes a command of an operator, carried out or refused; returns the number of the entry.
@@ -51,38 +58,62 @@ impl PostgresStore {
         Ok(())
     }
 
-    /// Returns the entries from before a time, or all if none is given, the newest first.
+    /// Returns entries, no more of them than an answer may hold.
     ///
     /// # Errors
     ///
     /// Those of every method, see [`StateError`].
-    pub async fn audit(
-        &self,
-        before: Option<DateTime<Utc>>,
-        limit: u32,
-    ) -> Result<Vec<AuditEntry>, StateError> {
+    pub async fn audit(&self, query: &AuditQuery) -> Result<Newest<AuditEntry>, StateError> {
         let rows = sqlx::query(
-            "select at, done_at, who, via, command, arguments::text as arguments, refusal from audit
-             where $1::timestamptz is null or at < $1 order by at desc, id desc limit $2",
+            "select * from (
+                 select *, row_number() over newest as place, count(*) over () as found,
+                     sum(octet_length(arguments) + coalesce(octet_length(refusal), 0))
+                         over (newest rows between unbounded preceding and 1 preceding) as bytes_before
+                 from (
+                     select id, at, done_at, who, via, command,
+                         case when $3 or octet_length(arguments::text) <= $4 then arguments::text
+                             else left(arguments::text, $5) end as arguments,
+                         case when $3 then refusal else left(refusal, $5) end as refusal
+                     from audit where $1::timestamptz is null or at < $1
+                     order by at desc, id desc limit $2::bigint + 1
+                 ) as wanted
+                 window newest as (order by at desc, id desc)
+             ) as placed
+             where place <= $2 and coalesce(bytes_before, 0) < $6 order by at desc, id desc",
         )
-        .bind(before)
-        .bind(i64::from(limit))
+        .bind(query.before)
+        .bind(i64::from(query.limit))
+        .bind(query.full)
+        .bind(LONG)
+        .bind(SHORT)
+        .bind(MOST_ANSWERED)
         .fetch_all(&self.pool)
         .await?;
-        rows.iter()
-            .map(|row| {
-                let arguments: String = row.try_get("arguments")?;
-                Ok(AuditEntry {
-                    at: row.try_get("at")?,
-                    done_at: row.try_get("done_at")?,
-                    who: row.try_get("who")?,
-                    via: row.try_get("via")?,
-                    command: row.try_get("command")?,
-                    // Postgres keeps numbers that are too large for us; whoever sent one is to be found all the same.
-                    arguments: serde_json::from_str(&arguments).unwrap_or(Value::String(arguments)),
-                    refusal: row.try_get("refusal")?,
-                })
+        let entry = |row: &PgRow| -> Result<AuditEntry, StateError> {
+            let arguments: String = row.try_get("arguments")?;
+            Ok(AuditEntry {
+                at: row.try_get("at")?,
+                done_at: row.try_get("done_at")?,
+                who: row.try_get("who")?,
+                via: row.try_get("via")?,
+                command: row.try_get("command")?,
+                // Postgres keeps numbers that are too large for us, and what was cut is no JSON; whoever sent it is to be found all the same.
+                arguments: serde_json::from_str(&arguments).unwrap_or(Value::String(arguments)),
+                refusal: row.try_get("refusal")?,
             })
-            .collect()
+        };
+        newest(&rows, entry)
     }
+}
+
+/// Entries of rows that say with `found` how many there were in all.
+pub(super) fn newest<T>(
+    rows: &[PgRow],
+    entry: impl Fn(&PgRow) -> Result<T, StateError>,
+) -> Result<Newest<T>, StateError> {
+    let found: i64 = rows.first().map_or(Ok(0), |row| row.try_get("found"))?;
+    Ok(Newest {
+        has_more: usize::try_from(found).is_ok_and(|found| found > rows.len()),
+        entries: rows.iter().map(entry).collect::<Result<_, _>>()?,
+    })
 }

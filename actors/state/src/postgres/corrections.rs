@@ -8,9 +8,14 @@ use sqlx::{FromRow, PgExecutor, Row};
 use uuid::Uuid;
 
 use super::PostgresStore;
-use crate::{EditOutcome, EditQuery, NewEdit, StateError};
+use super::audit::newest;
+use crate::browse::MOST_ANSWERED;
+use crate::{EditOutcome, EditQuery, NewEdit, Newest, StateError};
 use parkhang_core::domain::{Edit, JobKey, RecordedEdit, VolumeId};
 use parkhang_core::policy::correction::PageCorrections;
+
+/// Bytes from which a volume takes no more edits: ten edits of each line of a thousand pages.
+const MOST_OF_VOLUME: i64 = 128 << 20;
 
 /// Select list of [`EditRow`].
 macro_rules! edit_columns {
@@ -50,7 +55,7 @@ impl FromRow<'_, PgRow> for EditRow {
 }
 
 impl PostgresStore {
-    /// Keeps an edit of a page, unless it changes lines that are not any more as its author saw them. An edit that was kept already is not kept
+    /// Keeps an edit of a page, unless it changes lines that are not any more as its author saw them, or the page or its volume has no room for it. An edit that was kept already is not kept
     /// again.
     ///
     /// # Errors
@@ -71,6 +76,18 @@ impl PostgresStore {
         let corrections = PageCorrections::of(&edits);
         if let Some(conflict) = corrections.conflict(&new.edit) {
             return Ok(EditOutcome::Conflict(conflict));
+        }
+        // All edits of a volume are read where its text is.
+        let bytes: i64 = sqlx::query_scalar(
+            "select coalesce(sum(octet_length(replaces::text) + octet_length(lines::text)), 0)::bigint
+             from corrections where bdrc_w_id = $1 and bdrc_i_id = $2",
+        )
+        .bind(w_id)
+        .bind(i_id)
+        .fetch_one(&mut *transaction)
+        .await?;
+        if bytes >= MOST_OF_VOLUME || !corrections.has_room(&new.edit) {
+            return Ok(EditOutcome::Full);
         }
         let inserted = sqlx::query(
             "insert into corrections
@@ -100,16 +117,22 @@ impl PostgresStore {
         })
     }
 
-    /// Returns whether an edit was kept already.
+    /// Returns whether an edit of a page was kept already.
     ///
     /// # Errors
     ///
     /// Those of every method, see [`StateError`].
-    pub async fn has_edit(&self, id: &Uuid) -> Result<bool, StateError> {
-        let known = sqlx::query_scalar("select exists (select from corrections where edit_id = $1)")
-            .bind(id.to_string())
-            .fetch_one(&self.pool)
-            .await?;
+    pub async fn has_edit(&self, volume: &VolumeId, image: &str, id: &Uuid) -> Result<bool, StateError> {
+        let known = sqlx::query_scalar(
+            "select exists (select from corrections
+                 where edit_id = $1 and bdrc_w_id = $2 and bdrc_i_id = $3 and image_name = $4)",
+        )
+        .bind(id.to_string())
+        .bind(volume.w_id())
+        .bind(volume.i_id())
+        .bind(image)
+        .fetch_one(&self.pool)
+        .await?;
         Ok(known)
     }
 
@@ -168,30 +191,40 @@ impl PostgresStore {
         rows.into_iter().map(volume).collect()
     }
 
-    /// Returns edits, the newest first.
+    /// Returns edits, no more of them than an answer may hold.
     ///
     /// # Errors
     ///
     /// Those of every method, see [`StateError`].
-    pub async fn edits(&self, query: &EditQuery) -> Result<Vec<RecordedEdit>, StateError> {
+    pub async fn edits(&self, query: &EditQuery) -> Result<Newest<RecordedEdit>, StateError> {
         let volume = query.volume.as_ref();
-        let edits: Vec<EditRow> = sqlx::query_as(concat!(
-            "select ",
+        let rows = sqlx::query(concat!(
+            "select * from (
+                 select *, row_number() over newest as place, count(*) over () as found,
+                     sum(octet_length(replaces::text) + octet_length(lines::text))
+                         over (newest rows between unbounded preceding and 1 preceding) as bytes_before
+                 from (
+                     select ",
             edit_columns!(),
             " from corrections
-             where ($1::text is null or bdrc_w_id = $1 and bdrc_i_id = $2)
-               and ($3::text is null or who = $3)
-               and ($4::timestamptz is null or at < $4)
-             order by at desc, edit_id limit $5"
+                     where ($1::text is null or bdrc_w_id = $1 and bdrc_i_id = $2)
+                       and ($3::text is null or who = $3)
+                       and ($4::timestamptz is null or at < $4)
+                     order by at desc, edit_id limit $5::bigint + 1
+                 ) as wanted
+                 window newest as (order by at desc, edit_id)
+             ) as placed
+             where place <= $5 and coalesce(bytes_before, 0) < $6 order by at desc, edit_id"
         ))
         .bind(volume.map(VolumeId::w_id))
         .bind(volume.map(VolumeId::i_id))
         .bind(&query.who)
         .bind(query.before)
         .bind(i64::from(query.limit))
+        .bind(MOST_ANSWERED)
         .fetch_all(&self.pool)
         .await?;
-        Ok(edits.into_iter().map(|row| row.0).collect())
+        newest(&rows, |row| Ok(EditRow::from_row(row)?.0))
     }
 }
 

@@ -74,8 +74,9 @@ impl ScanError {
 
 pub(super) fn category(error: &PdfError) -> ErrorCategory {
     match error {
-        PdfError::TimedOut { .. } => ErrorCategory::Timeout,
-        PdfError::Busy { .. } => ErrorCategory::Transient,
+        PdfError::TimedOut { .. } | PdfError::Hangs { .. } => ErrorCategory::Timeout,
+        // Whatever document comes next, it is not to blame.
+        PdfError::Busy { .. } | PdfError::NoThread { .. } => ErrorCategory::Node,
         _ => ErrorCategory::Input,
     }
 }
@@ -185,5 +186,19 @@ impl Scan {
                 message: error.to_string(),
             })?;
         Ok(jpeg.into_inner().into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_other_documents_have_left_behind_is_a_fault_of_the_node() {
+        let reason = "Resource temporarily unavailable".to_owned();
+        for error in [PdfError::Busy { threads: 16 }, PdfError::NoThread { reason }] {
+            assert_eq!(category(&error), ErrorCategory::Node, "{error}");
+        }
+        assert_eq!(category(&PdfError::Hangs { threads: 4 }), ErrorCategory::Timeout);
     }
 }

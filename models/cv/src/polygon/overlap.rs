@@ -1,8 +1,8 @@
 //! Areas that two polygons share, by sampling columns.
 
-use crate::geometry::{Point, bounding_rect};
+use crate::geometry::{Point, Rect, bounding_rect};
 
-/// Columns that the narrower of two polygons is sampled at.
+/// Columns that a polygon, and what it shares with another, is sampled at; as many as it is wide where that is less.
 const COLUMNS: i32 = 192;
 
 /// Areas of two polygons, in pixels.
@@ -15,35 +15,48 @@ pub struct Overlap {
 
 impl Overlap {
     /// Measures two polygons of at least three corners each (even-odd rule). The areas are those of the columns that were sampled; they are
-    /// zero for polygons whose upright rectangles are apart.
+    /// zero for polygons whose upright rectangles are apart. It takes no longer for wide polygons.
     pub fn of(first: &[Point], second: &[Point]) -> Self {
         // Fewer corners have no area, and a bounding box of none does not exist.
         if first.len() < 3 || second.len() < 3 {
             return Self::default();
         }
         let (one, other) = (bounding_rect(first), bounding_rect(second));
-        let left = one.x.min(other.x);
-        let right = (one.x + one.width).max(other.x + other.width);
-        let apart = one.x + one.width <= other.x
-            || other.x + other.width <= one.x
-            || one.y + one.height <= other.y
-            || other.y + other.height <= one.y;
-        if apart {
+        if Self::of_bounds(&one, &other).shared <= 0.0 {
             return Self::default();
         }
-        // By the narrower of the two: a short line beside a long one would otherwise fall between the samples.
-        let step = (one.width.min(other.width) / COLUMNS).max(1);
-        let mut areas = Self::default();
-        let mut x = left;
-        while x < right {
-            let column = f64::from(x) + f64::from(step) / 2.0;
-            let (one, other) = (crossings(first, column), crossings(second, column));
-            areas.shared += shared(&one, &other) * f64::from(step);
-            areas.first += length(&one) * f64::from(step);
-            areas.second += length(&other) * f64::from(step);
-            x += step;
+        let area = |polygon: &[Point], bounds: &Rect| {
+            let places = columns(bounds.x, bounds.x + bounds.width);
+            places
+                .map(|(x, width)| length(&crossings(polygon, x)) * width)
+                .sum()
+        };
+        // What is shared by columns of its own: a short line beside a long one would otherwise fall between the samples.
+        let left = one.x.max(other.x);
+        let right = (one.x + one.width).min(other.x + other.width);
+        let both = columns(left, right);
+        Self {
+            shared: both
+                .map(|(x, width)| shared(&crossings(first, x), &crossings(second, x)) * width)
+                .sum(),
+            first: area(first, &one),
+            second: area(second, &other),
         }
-        areas
+    }
+
+    /// Measures two upright rectangles: polygons within them share no more.
+    pub fn of_bounds(first: &Rect, second: &Rect) -> Self {
+        let side = |at: i32, length: i32, other: i32, other_length: i32| {
+            let end = (at + length).min(other + other_length);
+            f64::from((end - at.max(other)).max(0))
+        };
+        let area = |bounds: &Rect| f64::from(bounds.width) * f64::from(bounds.height);
+        Self {
+            shared: side(first.x, first.width, second.x, second.width)
+                * side(first.y, first.height, second.y, second.height),
+            first: area(first),
+            second: area(second),
+        }
     }
 
     /// Share of both together that is in both, from 0 to 1: the intersection over the union.
@@ -64,7 +77,15 @@ pub fn extent_at(polygon: &[Point], x: f64) -> Option<(f64, f64)> {
 }
 
 fn share(part: f64, whole: f64) -> f64 {
-    if whole > 0.0 { part / whole } else { 0.0 }
+    // What is shared may have been sampled elsewhere than the whole.
+    if whole > 0.0 { (part / whole).min(1.0) } else { 0.0 }
+}
+
+/// Middles of the columns from `left` to `right`, with their width.
+fn columns(left: i32, right: i32) -> impl Iterator<Item = (f64, f64)> {
+    let count = (right - left).clamp(0, COLUMNS);
+    let width = f64::from(right - left) / f64::from(count.max(1));
+    (0..count).map(move |column| (f64::from(left) + (f64::from(column) + 0.5) * width, width))
 }
 
 /// Returns the inside of a polygon along the vertical line at `x`, as sorted pairs of entry and exit (even-odd rule).
@@ -104,6 +125,29 @@ mod tests {
         [(x, y), (x + width, y), (x + width, y + height), (x, y + height)]
             .map(|(x, y)| Point::new(x, y))
             .to_vec()
+    }
+
+    #[test]
+    fn short_and_wide_polygons_are_measured() {
+        let (wide, short) = (block(0, 0, 10_000_000, 20), block(4_999_998, 5, 3, 10));
+        for _ in 0..1000 {
+            let overlap = Overlap::of(&short, &wide);
+            assert!((overlap.of_first() - 1.0).abs() < 1e-6, "{overlap:?}");
+            assert!((overlap.second / 2e8 - 1.0).abs() < 1e-6, "{overlap:?}");
+        }
+    }
+
+    #[test]
+    fn polygons_share_no_more_than_their_rectangles() {
+        let (one, other) = (block(0, 0, 10, 10), block(6, 5, 10, 10));
+        let bounds = [&one, &other].map(|polygon| bounding_rect(polygon));
+        let rectangles = Overlap::of_bounds(&bounds[0], &bounds[1]);
+        assert!(
+            Overlap::of(&one, &other).shared <= rectangles.shared,
+            "{rectangles:?}"
+        );
+        let apart = bounding_rect(&block(30, 0, 5, 5));
+        assert!(Overlap::of_bounds(&bounds[0], &apart).shared <= 0.0);
     }
 
     #[test]

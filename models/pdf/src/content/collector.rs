@@ -9,6 +9,7 @@ use super::fonts::{Fonts, Heights};
 use super::{Content, Glyph, Picture, work};
 use crate::frame::Frame;
 use crate::guard::Watch;
+use crate::resolution::usual_scale;
 use crate::{Limits, PdfError};
 
 /// Size to which glyphs are scaled by the library.
@@ -27,6 +28,8 @@ pub(super) struct Collector<'w> {
     /// Cost of what was drawn so far, and the looks at the clock.
     work: f64,
     steps: usize,
+    /// Pixels of a square point where the page is rendered.
+    resolution: f64,
     max_objects: usize,
     /// Pixels of the pictures so far.
     pixels: u64,
@@ -51,6 +54,7 @@ impl<'w> Collector<'w> {
             fonts: Fonts::default(),
             work: 0.0,
             steps: 0,
+            resolution: usual_scale(frame.size, limits).powi(2),
             max_objects: limits.max_objects,
             pixels: 0,
             max_pixels: limits.max_picture_pixels,
@@ -189,7 +193,10 @@ impl<'w> Collector<'w> {
 impl<'a> Device<'a> for Collector<'_> {
     fn draw_path(&mut self, path: &BezPath, props: DrawProps<'a>, mode: &DrawMode) {
         let bounds = props.transform.transform_rect_bbox(path.bounding_box());
-        self.count(work::of_mark(bounds, self.content.page_rect()) + work::of_dashes(path, mode));
+        let page = self.content.page_rect();
+        let filled = work::filled(path, props.transform, mode, page);
+        self.count(work::of_mark(bounds, page) + work::of_dashes(path, mode));
+        self.count(work::of_area(filled, self.resolution));
         self.count_paint(&props.paint);
         if let Some(mask) = &props.soft_mask {
             self.count_mask(mask);
@@ -251,18 +258,15 @@ impl<'a> Device<'a> for Collector<'_> {
     }
 
     fn draw_image(&mut self, image: Image<'a, '_>, props: ImageDrawProps<'a>) {
-        self.count(1.0);
         self.count_pixels(work::pixels(&image));
-        if self.nested > 0 {
-            return;
-        }
         let (width, height) = (image.width(), image.height());
         let corners = Rect::new(0.0, 0.0, f64::from(width), f64::from(height));
         let place = props
             .transform
             .transform_rect_bbox(corners)
             .intersect(self.content.page_rect());
-        if place.width() <= 0.0 || place.height() <= 0.0 {
+        self.count(1.0 + work::of_area(place.area(), self.resolution));
+        if self.nested > 0 || place.width() <= 0.0 || place.height() <= 0.0 {
             return;
         }
         if props.soft_mask.is_some() || props.blend_mode != BlendMode::Normal {

@@ -2,16 +2,38 @@
 
 use hayro_interpret::pattern::{Pattern, TilingPattern};
 use hayro_interpret::{DrawMode, Image, Paint};
-use kurbo::{BezPath, Rect};
+use kurbo::{Affine, BezPath, Rect, Shape};
 
 /// Height of a mark, in points, that costs as much again as the mark itself: renderers go through marks row by row.
 const HEIGHT: f64 = 64.0;
+/// Pixels of a rendering that cost as much to fill as a mark does besides.
+const PIXELS: f64 = 16_384.0;
 /// Cost of a group of marks that is drawn by itself, and then onto the page.
 pub(super) const GROUP: f64 = 50.0;
 
 /// Cost of a mark of this extent on a page.
 pub(super) fn of_mark(bounds: Rect, page: Rect) -> f64 {
     1.0 + (bounds.intersect(page).height() / HEIGHT).clamp(0.0, 1e6)
+}
+
+/// Cost of filling so many square points, each of so many pixels.
+pub(super) fn of_area(area: f64, pixels: f64) -> f64 {
+    area * pixels / PIXELS
+}
+
+/// Square points that a path may fill of a page: those of its rectangle, or of the length and the width of a line.
+pub(super) fn filled(path: &BezPath, transform: Affine, mode: &DrawMode, page: Rect) -> f64 {
+    match mode {
+        DrawMode::Invisible => 0.0,
+        DrawMode::Stroke(stroke) => {
+            let area = length_of(path) * f64::from(stroke.line_width) * transform.determinant().abs();
+            area.clamp(0.0, page.area())
+        }
+        _ => {
+            let bounds = transform.transform_rect_bbox(path.bounding_box());
+            bounds.intersect(page).area()
+        }
+    }
 }
 
 /// Number of the dashes of a line.
@@ -24,9 +46,12 @@ pub(super) fn of_dashes(path: &BezPath, mode: &DrawMode) -> f64 {
     }
     let period: f64 = stroke.dash_array.iter().map(|dash| f64::from(dash.abs())).sum();
     let dashes = stroke.dash_array.len() as f64;
-    // An estimate from the ends of the pieces is enough.
-    let length: f64 = path.segments().map(|segment| length(&segment)).sum();
-    length / period.max(1e-9) * dashes
+    length_of(path) / period.max(1e-9) * dashes
+}
+
+/// Length of a path, of which an estimate from the ends of its pieces is enough.
+fn length_of(path: &BezPath) -> f64 {
+    path.segments().map(|segment| length(&segment)).sum()
 }
 
 fn length(segment: &kurbo::PathSeg) -> f64 {

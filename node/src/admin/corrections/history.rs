@@ -4,12 +4,12 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use clap::Args;
 use parkhang_core::domain::{PageLine, RecordedEdit, VolumeId};
-use parkhang_state::EditQuery;
+use parkhang_state::{EditQuery, Newest};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::admin::command::{Access, Answer, Command, Verb};
-use crate::admin::text::{away, table};
+use crate::admin::text::{away, newest, table};
 use crate::admin::{Admin, Refusal};
 
 /// Letters of a text that are shown.
@@ -35,6 +35,8 @@ pub struct History {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Edits {
     edits: Vec<EditEntry>,
+    /// Value of `before` that continues the list, if there is more.
+    next: Option<DateTime<Utc>>,
 }
 
 /// Edit of a page.
@@ -71,9 +73,10 @@ impl Command for History {
             before: self.before,
             limit: self.limit,
         };
-        let edits = admin.store.edits(&query).await?;
+        let Newest { entries, has_more } = admin.store.edits(&query).await?;
         Ok(Edits {
-            edits: edits.into_iter().map(EditEntry::from).collect(),
+            next: entries.last().map(|edit| edit.at).filter(|_| has_more),
+            edits: entries.into_iter().map(EditEntry::from).collect(),
         })
     }
 }
@@ -116,6 +119,7 @@ impl Answer for Edits {
                 texts(&edit.lines),
             ]
         });
-        table(["when", "who", "volume", "page", "was", "is"], rows, usize::MAX)
+        let header = ["when", "who", "volume", "page", "was", "is"];
+        newest(table(header, rows, usize::MAX), self.next)
     }
 }

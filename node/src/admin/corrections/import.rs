@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 use clap::Args;
-use parkhang_core::domain::{Edit, Job, JobKey, Task, VolumeId};
+use parkhang_core::domain::{Edit, Job, JobKey, MOST_CORNERS, Task, VolumeId};
+use parkhang_core::policy::correction::MOST_LINES;
 use parkhang_state::{EditOutcome, NewEdit, TaskQuery};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -80,18 +81,11 @@ impl Command for Import {
             None => only_volume(admin, &job).await?,
         };
         let (job, task) = find_task(admin, &job.key, &volume).await?;
-        let mut given: Vec<(String, Result<Option<Transcription>, String>)> = Vec::new();
-        if let Some(document) = &self.document {
-            let read = transcription::of_text(document).map_err(|error| format!("{error:#}"));
-            given.push(("document".to_owned(), read));
-        }
-        for file in &self.files {
-            let path = file.clone();
-            let read = tokio::task::spawn_blocking(move || transcription::read(&path)).await;
-            let read = read.map_err(anyhow::Error::from)?;
-            let read = read.map_err(|error| format!("{error:#}"));
-            given.push((file.display().to_string(), read));
-        }
+        let document = self.document.map(Given::Document);
+        let given: Vec<Given> = document
+            .into_iter()
+            .chain(self.files.into_iter().map(Given::File))
+            .collect();
         if given.is_empty() {
             return Err(Refusal::Invalid(
                 "name at least one file of PAGE XML or ALTO".to_owned(),
@@ -104,13 +98,44 @@ impl Command for Import {
             dry_run: self.dry_run,
         };
         let mut files = Vec::with_capacity(given.len());
-        for (file, read) in given {
-            files.push(importer.import(file, read).await?);
+        for given in given {
+            files.push(importer.import(given).await?);
         }
         Ok(Imported {
             dry_run: self.dry_run,
             files,
         })
+    }
+}
+
+/// Transcription that is to be taken in.
+enum Given {
+    Document(String),
+    File(PathBuf),
+}
+
+impl Given {
+    fn name(&self) -> String {
+        match self {
+            Self::Document(_) => "document".to_owned(),
+            Self::File(path) => path.display().to_string(),
+        }
+    }
+
+    /// Reads it, and returns its page and what it changes of that.
+    ///
+    /// # Errors
+    ///
+    /// The reason for which it cannot be taken in.
+    fn planned(&self, pages: &[PageDocument]) -> Result<(PageDocument, Vec<Change>), String> {
+        let read = match self {
+            Self::Document(text) => transcription::of_text(text),
+            Self::File(path) => transcription::read(path),
+        };
+        let read = read.map_err(|error| format!("{error:#}"))?;
+        let read = read.ok_or("it is neither PAGE XML nor ALTO")?;
+        let (page, changes) = plan(&self.name(), read, pages)?;
+        Ok((page.clone(), changes))
     }
 }
 
@@ -137,25 +162,19 @@ struct Importer<'a> {
 }
 
 impl Importer<'_> {
-    async fn import(
-        &self,
-        file: String,
-        read: Result<Option<Transcription>, String>,
-    ) -> Result<ImportedFile, Refusal> {
+    async fn import(&self, given: Given) -> Result<ImportedFile, Refusal> {
         let mut imported = ImportedFile {
-            file,
+            file: given.name(),
             ..ImportedFile::default()
         };
-        let volume = self
-            .admin
-            .library
+        let library = &self.admin.library;
+        let volume = library
             .corrected(&self.admin.store, &self.job, &self.task)
             .await?;
-        let planned = match read {
-            Ok(Some(read)) => plan(&imported.file, read, &volume.document.pages),
-            Ok(None) => Err("it is neither PAGE XML nor ALTO".to_owned()),
-            Err(error) => Err(error),
-        };
+        // Hundreds of lines are compared with hundreds of others.
+        let planned = library
+            .compute(move || given.planned(&volume.document.pages))
+            .await?;
         let (page, changes) = match planned {
             Ok(planned) => planned,
             Err(refused) => {
@@ -164,14 +183,8 @@ impl Importer<'_> {
             }
         };
         imported.image_name = Some(page.image_name.clone());
-        let store = &self.admin.store;
-        let before = store.corrections_of_page(&self.task.volume, &page.image_name);
-        if !changes.is_empty() && before.await?.is_full() {
-            imported.refused = Some(too_many_edits(&page.image_name));
-            return Ok(imported);
-        }
         for change in changes {
-            if let Err(refused) = self.make(page, &change).await? {
+            if let Err(refused) = self.make(&page, &change).await? {
                 imported.refused = Some(refused);
                 break;
             }
@@ -207,6 +220,7 @@ impl Importer<'_> {
             EditOutcome::Recorded => Ok(()),
             EditOutcome::Conflict(conflict) => Err(conflict.to_string()),
             EditOutcome::Taken => Err("the edit is known of another page".to_owned()),
+            EditOutcome::Full => Err(too_many_edits(&page.image_name)),
         })
     }
 }
@@ -234,6 +248,17 @@ fn plan<'p>(
     }
     if !read.has_text() {
         return Err("none of its lines has a text".to_owned());
+    }
+    let lines = read.lines.len();
+    if lines > MOST_LINES {
+        return Err(format!(
+            "it has {lines} lines, and a page has at most {MOST_LINES}"
+        ));
+    }
+    if read.lines.iter().any(|line| line.polygon.len() > MOST_CORNERS) {
+        return Err(format!(
+            "the outline of a line has at most {MOST_CORNERS} corners"
+        ));
     }
     Ok((page, changes(page, &read.lines)))
 }
@@ -298,6 +323,8 @@ impl Answer for Imported {
 
 #[cfg(test)]
 mod tests {
+    use parkhang_models::page::geometry::Point;
+
     use super::*;
     use crate::export::tests::page;
 
@@ -332,6 +359,12 @@ mod tests {
         let refused = |read| plan("x.xml", read, &pages).unwrap_err();
         assert!(refused(read(Some((1, 1)), Some("ཀ"))).contains("1 by 1 pixels"));
         assert!(refused(read(None, None)).contains("none of its lines"));
+        let mut long = read(None, Some("ཀ"));
+        long.lines[0].polygon = vec![Point::new(0, 0); MOST_CORNERS + 1];
+        assert!(refused(long).contains("400 corners"));
+        let mut many = read(None, Some("ཀ"));
+        many.lines = vec![many.lines[0].clone(); MOST_LINES + 1];
+        assert!(refused(many).contains("2001 lines"));
         assert!(plan("x.xml", read(None, Some("ཀ")), &pages).is_ok());
     }
 }

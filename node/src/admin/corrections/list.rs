@@ -15,6 +15,9 @@ use crate::admin::text::{away, page, table};
 use crate::admin::{Admin, Refusal, jobs};
 use crate::export::Unplaced;
 
+/// Bytes of corrections after which an answer ends.
+const MOST_BYTES: usize = 8 << 20;
+
 /// List the pages of a job that people have corrected.
 ///
 /// A correction without a place is one of lines that the job has not found: it was made in another reading of the page. It is kept, and stands again
@@ -83,10 +86,20 @@ impl Command for List {
         let behind = |volume: &&VolumeId| self.after.as_ref().is_none_or(|after| *volume > after);
         let mut volumes = edited.keys().filter(is_wanted).filter(behind);
         let (mut pages, mut next) = (Vec::new(), None);
+        let mut size = 0;
         // A volume of another job costs one query and counts too, so that an answer has an end.
         for volume in volumes.by_ref().take(self.limit as usize) {
-            pages.extend(of_volume(admin, &job, volume).await?);
+            let listed = of_volume(admin, &job, volume).await?;
+            size += listed
+                .iter()
+                .flat_map(|page| &page.unplaced)
+                .map(size_of)
+                .sum::<usize>();
+            pages.extend(listed);
             next = Some(volume);
+            if size >= MOST_BYTES {
+                break;
+            }
         }
         let next = next.filter(|_| volumes.next().is_some()).map(ToString::to_string);
         if self.unplaced {
@@ -136,6 +149,12 @@ async fn of_volume(admin: &Admin, job: &Job, volume: &VolumeId) -> Result<Vec<Co
         })
     };
     Ok(numbered.filter_map(page).collect())
+}
+
+/// Bytes of a correction in an answer, or about as many.
+fn size_of(correction: &Unplaced) -> usize {
+    let lines = correction.replaces.iter().chain(&correction.lines);
+    lines.map(|line| line.text.len() + 12 * line.polygon.len()).sum()
 }
 
 /// Number of lines that a correction has put nothing in the place of.

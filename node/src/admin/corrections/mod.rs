@@ -11,7 +11,7 @@ mod list;
 mod plan;
 
 use parkhang_core::domain::{Job, Task, VolumeId};
-use parkhang_core::policy::correction::MOST_EDITS;
+use parkhang_core::policy::correction::{MOST_EDITS, MOST_LINES};
 
 use super::{Admin, Refusal};
 use crate::export::CorrectedVolume;
@@ -40,7 +40,7 @@ async fn corrected_volume(
 /// Returns why a page that is full of edits takes no more, and what to do.
 pub fn too_many_edits(image: &str) -> String {
     format!(
-        "page {image} has had as many edits as a page may have ({MOST_EDITS}, or fewer long ones); export it as PAGE XML or ALTO and go \
-         on with it elsewhere"
+        "page {image} has had as many edits as a page may have ({MOST_EDITS}, or fewer long ones), would have more than {MOST_LINES} lines, or is \
+         of a volume that has had too many; export it as PAGE XML or ALTO and go on with it elsewhere"
     )
 }

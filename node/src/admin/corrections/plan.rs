@@ -1,7 +1,7 @@
 //! Changes by which the lines of a page become those of a transcription.
 
 use parkhang_core::domain::PageLine;
-use parkhang_models::page::geometry::Point;
+use parkhang_models::page::geometry::{Point, Rect, bounding_rect};
 use parkhang_models::page::polygon::Overlap;
 use uuid::Uuid;
 
@@ -11,6 +11,8 @@ use crate::transcription::TranscribedLine;
 
 /// Overlap, as intersection over union, from which two outlines are of the same line.
 const SAME: f64 = 0.5;
+/// Lines of the page that one of the transcription is compared with: those whose upright rectangles have most of its own.
+const COMPARED: usize = 16;
 
 /// Change of a page: lines, and those that take their place.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -133,10 +135,17 @@ impl Walk {
 
 /// Pairs each line with the one of the page that has most of its outline, each with one only, the best pair first.
 fn find(wanted: &mut [Wanted<'_>], outlines: &[Vec<Point>]) {
+    let bounds: Vec<Rect> = outlines.iter().map(|outline| bounding_rect(outline)).collect();
     let mut pairs = Vec::new();
     for (index, line) in wanted.iter().enumerate() {
-        for (found, outline) in outlines.iter().enumerate() {
-            let overlap = Overlap::of(&line.outline, outline).of_union();
+        let own = bounding_rect(&line.outline);
+        let shares = bounds
+            .iter()
+            .map(|other| Overlap::of_bounds(&own, other).of_union());
+        let mut near: Vec<(f64, usize)> = shares.zip(0..).filter(|(share, _)| *share > 0.0).collect();
+        near.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+        for (_, found) in near.into_iter().take(COMPARED) {
+            let overlap = Overlap::of(&line.outline, &outlines[found]).of_union();
             if overlap >= SAME {
                 pairs.push((overlap, index, found));
             }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use parkhang_core::domain::{Generation, Job, Position, Task, TaskStatus, VolumeId};
+use parkhang_core::policy::correction::PageCorrections;
 use parkhang_state::PostgresStore;
 use parkhang_store::artifact::{ArtifactLayout, VolumeLayout};
 use parkhang_store::pages::{PageSource, source_of};
@@ -11,6 +12,7 @@ use parkhang_store::storage::{ArtifactStore, ObjectMeta};
 use tokio::sync::OnceCell;
 use tracing::warn;
 
+use super::computing::Computing;
 use super::pages::page;
 use crate::admin::Refusal;
 use crate::config::Loaded;
@@ -28,6 +30,7 @@ pub struct Library {
     store: OnceCell<Arc<dyn ArtifactStore>>,
     scans: OnceCell<Arc<dyn PageSource>>,
     kept: Mutex<VecDeque<Kept>>,
+    computing: Computing,
 }
 
 /// Document in the cache, with the version of the results that it was made from.
@@ -57,7 +60,20 @@ impl Library {
             store: OnceCell::new(),
             scans: OnceCell::new(),
             kept: Mutex::default(),
+            computing: Computing::default(),
         }
+    }
+
+    /// Computes something about lines in its turn, off the async threads.
+    ///
+    /// # Errors
+    ///
+    /// If it panics.
+    pub async fn compute<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Refusal> {
+        Ok(self.computing.run(work).await?)
     }
 
     pub async fn store(&self) -> Result<&Arc<dyn ArtifactStore>, Refusal> {
@@ -150,7 +166,12 @@ impl Library {
     ) -> Result<CorrectedVolume, Refusal> {
         let document = self.document(job, task).await?;
         let corrections = state.corrections(&task.volume).await?;
-        Ok(CorrectedVolume::new(document, corrections))
+        // Nothing is to be compared in most volumes, which need not wait for others.
+        if corrections.is_empty() {
+            return Ok(CorrectedVolume::new(document, corrections));
+        }
+        self.compute(move || CorrectedVolume::new(document, corrections))
+            .await
     }
 
     /// Returns a page of the volume of a task as it was read, and its number, counted from 1, which `number` tells of the volume.
@@ -182,7 +203,23 @@ impl Library {
         let (number, page) = self.page((job, task), number).await?;
         // Those of the page alone: a volume may have thousands of them.
         let corrections = state.corrections_of_page(&task.volume, &page.image_name).await?;
-        Ok((number, CorrectedPage::new(page, &corrections)))
+        Ok((number, self.correct(page, corrections).await?))
+    }
+
+    /// Puts corrections in the place of what was read of a page.
+    ///
+    /// # Errors
+    ///
+    /// If that panics.
+    pub async fn correct(
+        &self,
+        page: PageDocument,
+        corrections: PageCorrections,
+    ) -> Result<CorrectedPage, Refusal> {
+        if corrections.corrections.is_empty() {
+            return Ok(CorrectedPage::new(page, &corrections));
+        }
+        self.compute(move || CorrectedPage::new(page, &corrections)).await
     }
 
     fn find(&self, key: &str, version: &Version) -> Option<Arc<VolumeDocument>> {

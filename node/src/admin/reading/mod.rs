@@ -4,6 +4,7 @@
 //! an answer is what a user of the files would find, and nothing about texts is kept in the database, whose size must not grow
 //! with the pages read. Search has indexes on the disk of this machine, which are made of the artifacts. The room must not write artifacts.
 
+mod computing;
 mod failed;
 mod indexes;
 mod library;

@@ -1,5 +1,7 @@
 //! Tests of the checks of files and folders.
 
+use std::os::unix::fs::PermissionsExt;
+
 use super::*;
 
 #[test]
@@ -79,21 +81,6 @@ fn a_node_that_meets_others_needs_the_secret_that_they_share() {
 }
 
 #[test]
-fn a_file_in_the_current_folder_is_the_users_own_or_roots() {
-    let (own, other) = (1000, 1001);
-    assert_eq!(is_trusted(own, 0o644, own), Ok(()));
-    assert_eq!(is_trusted(0, 0o644, own), Ok(()));
-    assert_eq!(is_trusted(own, 0o660, own), Ok(()));
-    assert!(
-        is_trusted(other, 0o600, own)
-            .unwrap_err()
-            .contains("another user")
-    );
-    assert!(is_trusted(other, 0o600, 0).unwrap_err().contains("another user"));
-    assert!(is_trusted(own, 0o666, own).unwrap_err().contains("by all users"));
-}
-
-#[test]
 fn nobody_else_may_change_the_tokens() {
     let fixture = Fixture::new();
     let fit = |mode| {
@@ -109,4 +96,12 @@ fn nobody_else_may_change_the_tokens() {
     );
     fit(0o664).unwrap();
     fit(0o644).unwrap();
+    let folder = fixture.write("tokens", 0o600, "");
+    let folder = folder.parent().unwrap();
+    let of_folder = |mode| std::fs::set_permissions(folder, PermissionsExt::from_mode(mode)).unwrap();
+    of_folder(0o777);
+    let message = fit(0o600).unwrap_err().0[0].to_string();
+    assert!(message.contains("all users may replace this file"), "{message}");
+    of_folder(0o1777);
+    fit(0o600).unwrap();
 }

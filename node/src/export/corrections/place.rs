@@ -4,13 +4,15 @@ use std::collections::HashSet;
 
 use parkhang_core::domain::PageLine;
 use parkhang_core::policy::correction::Correction;
-use parkhang_models::page::geometry::{Point, bounding_rect};
+use parkhang_models::page::geometry::{Point, Rect, bounding_rect};
 use parkhang_models::page::polygon::Overlap;
 
 /// Overlap, as intersection over union, from which two outlines are of the same line.
 const SAME: f64 = 0.5;
 /// Share of a line from which it lies in the place of a correction.
 const INSIDE: f64 = 0.5;
+/// Part of that share from which it may do so by the rectangles of both: areas of outlines are estimates.
+const POSSIBLE: f64 = 0.9;
 /// Share of what was corrected that has to be covered by lines of the page, for it still to be there.
 const COVERED: f64 = 0.5;
 
@@ -173,10 +175,18 @@ impl Page<'_> {
 
     /// Positions of the other lines that lie mostly within one of the outlines.
     fn within(&self, items: &[Item], region: &[&Vec<Point>], taken: &[usize]) -> Vec<usize> {
+        let region: Vec<(Rect, &Vec<Point>)> = region
+            .iter()
+            .map(|outline| (bounding_rect(outline), *outline))
+            .collect();
         let is_inside = |read: &ReadLine<'_>| {
-            region
+            let bounds = bounding_rect(read.polygon);
+            // There may be thousands of outlines, few of which can hold so much of the line.
+            let least = POSSIBLE * INSIDE * Overlap::of(read.polygon, read.polygon).first;
+            let mut near = region
                 .iter()
-                .any(|outline| Overlap::of(read.polygon, outline).of_first() >= INSIDE)
+                .filter(|(other, _)| Overlap::of_bounds(&bounds, other).shared >= least);
+            near.any(|(_, outline)| Overlap::of(read.polygon, outline).of_first() >= INSIDE)
         };
         self.lines(items)
             .filter(|(_, read)| !self.claimed.contains(read.id))

@@ -16,6 +16,14 @@ fn lines(all: &[(&str, &str)]) -> Vec<PageLine> {
     all.iter().map(|(id, text)| line(id, text)).collect()
 }
 
+fn edit_of(replaces: Vec<PageLine>, lines: Vec<PageLine>) -> Edit {
+    Edit {
+        id: Uuid::nil(),
+        replaces,
+        lines,
+    }
+}
+
 /// A page that people edit one after the other.
 #[derive(Debug, Default)]
 struct Page {
@@ -32,11 +40,7 @@ impl Page {
     }
 
     fn make(&mut self, who: &str, replaces: Vec<PageLine>, lines: Vec<PageLine>) -> Result<(), Conflict> {
-        let edit = Edit {
-            id: Uuid::nil(),
-            replaces,
-            lines,
-        };
+        let edit = edit_of(replaces, lines);
         if let Some(conflict) = self.corrections().conflict(&edit) {
             return Err(conflict);
         }
@@ -140,20 +144,40 @@ fn what_was_read_anew_beside_a_correction_is_no_conflict() {
 
 #[test]
 fn a_page_is_full_after_so_many_edits_or_so_much_text() {
+    let deletion = edit_of(lines(&[("a", "2")]), Vec::new());
+    let is_full = |page: &Page| !page.corrections().has_room(&deletion);
     let mut page = Page::default();
     page.edit("eva", &[("a", "1")], &[("a", "2")]).unwrap();
-    assert!(!page.corrections().is_full());
+    assert!(!is_full(&page));
     page.edits[0].revision = MOST_EDITS - 1;
-    assert!(!page.corrections().is_full());
+    assert!(!is_full(&page));
     page.edits[0].revision = MOST_EDITS;
-    assert!(page.corrections().is_full());
+    assert!(is_full(&page));
 
     let mut page = Page::default();
-    let long = "ཀ".repeat(usize::try_from(MOST_SIGNS).unwrap() - 8);
+    let long = "ཀ".repeat(usize::try_from(MOST_SIGNS - 2 * SIGNS_OF_LINE).unwrap() - 8);
     page.edit("eva", &[("a", "1")], &[("a", &long)]).unwrap();
-    assert!(!page.corrections().is_full(), "a sign is left");
+    assert!(!is_full(&page), "a sign is left");
     page.edits[0].edit.lines[0].text.push('ཀ');
-    assert!(page.corrections().is_full());
+    assert!(is_full(&page));
+}
+
+#[test]
+fn a_page_takes_so_many_lines_and_lets_them_be_changed_and_deleted() {
+    let ids: Vec<String> = (0..=MOST_LINES).map(|number| number.to_string()).collect();
+    let all: Vec<PageLine> = ids.iter().map(|id| line(id, "ཀ")).collect();
+    let (last, most) = all.split_last().unwrap();
+    let mut page = Page::default();
+    for lines in most.chunks(500) {
+        assert!(page.corrections().has_room(&edit_of(Vec::new(), lines.to_vec())));
+        page.make("eva", Vec::new(), lines.to_vec()).unwrap();
+    }
+    let corrections = page.corrections();
+    let one_more = edit_of(Vec::new(), vec![last.clone()]);
+    assert!(!corrections.has_room(&one_more));
+    assert!(corrections.has_room(&edit_of(vec![most[0].clone()], vec![line("0", "ཁ")])));
+    page.make("eva", vec![most[0].clone()], Vec::new()).unwrap();
+    assert!(page.corrections().has_room(&one_more), "a line was deleted");
 }
 
 /// What somebody does to the lines of a page.

@@ -1,4 +1,4 @@
-use chrono::TimeDelta;
+use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::json;
 use sqlx::raw_sql;
 
@@ -6,7 +6,7 @@ use super::paces::PACES;
 use super::tasks::{ALL, DONE, FAILED, OPEN};
 use crate::postgres::PostgresStore;
 use crate::postgres::tests::{applied, change, failure, lease, new_job, now, plan_of, store};
-use crate::{AtStage, AuditEntry, Change, ListedPhase, StateStore, TaskQuery};
+use crate::{AtStage, AuditEntry, AuditQuery, Change, ListedPhase, StateStore, TaskQuery};
 use parkhang_core::domain::testing::stage;
 use parkhang_core::domain::{ErrorCategory, Job, JobId, Task, VolumeId};
 use parkhang_core::policy::job_action::JobAction;
@@ -187,6 +187,53 @@ async fn a_pace_is_that_of_the_runs_that_ended_lately() {
     assert_eq!(store.recent_paces(None, later).await.unwrap(), []);
 }
 
+async fn audit(store: &PostgresStore, before: Option<DateTime<Utc>>, limit: u32) -> Vec<AuditEntry> {
+    let query = AuditQuery {
+        before,
+        limit,
+        full: true,
+    };
+    store.audit(&query).await.unwrap().entries
+}
+
+#[tokio::test]
+async fn an_answer_with_long_commands_is_bounded_and_goes_on_where_it_ends() {
+    let store = store().await;
+    let entry = |seconds: i64| AuditEntry {
+        at: now() + TimeDelta::seconds(seconds),
+        done_at: None,
+        who: "eva".to_owned(),
+        via: "http".to_owned(),
+        command: "corrections import".to_owned(),
+        arguments: json!({ "document": "x".repeat(3 << 20) }),
+        refusal: Some("y".repeat(1 << 20)),
+    };
+    for seconds in 0..4 {
+        store.record_audit(&entry(seconds)).await.unwrap();
+    }
+    let of = async |before, full| {
+        let query = AuditQuery {
+            before,
+            limit: 4,
+            full,
+        };
+        store.audit(&query).await.unwrap()
+    };
+    let first = of(None, true).await;
+    assert_eq!(first.entries, [entry(3), entry(2)]);
+    assert!(first.has_more);
+    let rest = of(Some(first.entries[1].at), true).await;
+    assert_eq!(rest.entries, [entry(1), entry(0)]);
+    assert!(!rest.has_more);
+    let short = of(None, false).await;
+    assert!(short.entries.len() == 4 && !short.has_more);
+    for entry in short.entries {
+        let shown = entry.arguments.as_str().unwrap();
+        assert!(shown.starts_with("{\"document\": \"xx") && shown.len() <= 2000);
+        assert_eq!(entry.refusal.map(|refusal| refusal.len()), Some(2000));
+    }
+}
+
 #[tokio::test]
 async fn what_an_operator_did_with_a_number_beyond_all_bounds_is_read_back() {
     let store = store().await;
@@ -200,7 +247,7 @@ async fn what_an_operator_did_with_a_number_beyond_all_bounds_is_read_back() {
         refusal: Some("invalid".to_owned()),
     };
     store.record_audit(&entry).await.unwrap();
-    let read = store.audit(None, 9).await.unwrap();
+    let read = audit(&store, None, 9).await;
     assert_eq!(read.len(), 1);
     assert!(read[0].arguments.to_string().contains("priority"), "{read:?}");
 }
@@ -222,7 +269,7 @@ async fn the_character_zero_keeps_no_command_out_of_the_log() {
         .complete_audit(number, Some("no a\0b"), now())
         .await
         .unwrap();
-    let read = store.audit(None, 9).await.unwrap();
+    let read = audit(&store, None, 9).await;
     assert_eq!(
         read[0].arguments,
         json!({ "a\u{fffd}b": ["c\u{fffd}"], "d": { "\u{fffd}": 1 } })
@@ -245,7 +292,7 @@ async fn a_command_that_has_begun_has_no_end_until_it_is_written_and_then_one() 
         refusal: None,
     };
     let entry = store.record_audit(&begun).await.unwrap();
-    assert_eq!(store.audit(None, 9).await.unwrap(), std::slice::from_ref(&begun));
+    assert_eq!(audit(&store, None, 9).await, std::slice::from_ref(&begun));
     let end = now() + TimeDelta::seconds(9);
     store.complete_audit(entry, Some("it runs"), end).await.unwrap();
     store
@@ -257,7 +304,7 @@ async fn a_command_that_has_begun_has_no_end_until_it_is_written_and_then_one() 
         refusal: Some("it runs".to_owned()),
         ..begun
     };
-    assert_eq!(store.audit(None, 9).await.unwrap(), [ended]);
+    assert_eq!(audit(&store, None, 9).await, [ended]);
 }
 
 #[tokio::test]
@@ -278,12 +325,9 @@ async fn what_operators_did_is_read_back_the_newest_first_and_marks_a_change() {
         store.record_audit(entry).await.unwrap();
         marks.push(store.change_mark().await.unwrap());
     }
-    assert_eq!(
-        store.audit(None, 9).await.unwrap(),
-        [second.clone(), first.clone()]
-    );
-    assert_eq!(store.audit(None, 1).await.unwrap(), std::slice::from_ref(&second));
-    assert_eq!(store.audit(Some(second.at), 9).await.unwrap(), [first]);
+    assert_eq!(audit(&store, None, 9).await, [second.clone(), first.clone()]);
+    assert_eq!(audit(&store, None, 1).await, std::slice::from_ref(&second));
+    assert_eq!(audit(&store, Some(second.at), 9).await, [first]);
     let job = store.create_job(&new_job(1), now()).await.unwrap();
     marks.push(store.change_mark().await.unwrap());
     let task = store.tasks(job.id).await.unwrap().remove(0);

@@ -5,6 +5,7 @@ use crate::postgres::PostgresStore;
 use crate::postgres::tests::store;
 use crate::{EditOutcome, EditQuery, NewEdit};
 use parkhang_core::domain::{Edit, PageLine, RecordedEdit, VolumeId};
+use parkhang_core::policy::correction::MOST_LINES;
 
 fn line(id: &str, text: &str) -> PageLine {
     PageLine {
@@ -75,12 +76,14 @@ async fn edits_are_kept_once_and_in_their_order() {
     };
     assert_eq!(store.record_edit(&elsewhere).await.unwrap(), EditOutcome::Taken);
     assert_eq!(texts(&store, "p2").await, [""; 0]);
+    let known = async |image| store.has_edit(&volume(), image, &first.edit.id).await.unwrap();
+    assert!(known("p1").await && !known("p2").await);
 
     let all = EditQuery {
         limit: 9,
         ..EditQuery::default()
     };
-    let edits: Vec<RecordedEdit> = store.edits(&all).await.unwrap();
+    let edits: Vec<RecordedEdit> = store.edits(&all).await.unwrap().entries;
     let listed: Vec<_> = edits
         .iter()
         .map(|edit| (edit.revision, edit.who.as_str()))
@@ -93,7 +96,89 @@ async fn edits_are_kept_once_and_in_their_order() {
         before: Some(edits[0].at),
         ..all
     };
-    assert_eq!(store.edits(&of_eva).await.unwrap(), edits[1..]);
+    assert_eq!(store.edits(&of_eva).await.unwrap().entries, edits[1..]);
+}
+
+#[tokio::test]
+async fn a_page_that_is_full_of_lines_takes_no_more() {
+    let store = store().await;
+    let adding = |number: usize| NewEdit {
+        edit: Edit {
+            id: Uuid::new_v4(),
+            replaces: Vec::new(),
+            lines: (0..500)
+                .map(|line_number| line(&format!("{number}-{line_number}"), ""))
+                .collect(),
+        },
+        ..edit("p1", "eva", "", "")
+    };
+    for number in 0..MOST_LINES / 500 {
+        let outcome = store.record_edit(&adding(number)).await.unwrap();
+        assert_eq!(outcome, EditOutcome::Recorded);
+    }
+    assert_eq!(store.record_edit(&adding(99)).await.unwrap(), EditOutcome::Full);
+    let other = NewEdit {
+        image: "p2".to_owned(),
+        ..adding(99)
+    };
+    assert_eq!(store.record_edit(&other).await.unwrap(), EditOutcome::Recorded);
+}
+
+/// Keeps edits of a page of a volume as long as edits may be, more of them than an answer holds.
+async fn keep_long(store: &PostgresStore, volume: &VolumeId, edits: u32, bytes: u32) {
+    let made = sqlx::query(
+        "insert into corrections (edit_id, bdrc_w_id, bdrc_i_id, image_name, revision, job_key, who, at, replaces, lines)
+         select gen_random_uuid(), $1, $2, 'long', number, 'press', 'eva', now() + number * interval '1 second', '[]',
+             jsonb_build_array(jsonb_build_object('id', 'a', 'polygon', '[]'::jsonb, 'text', repeat('x', $4)))
+         from generate_series(1, $3) as number",
+    );
+    let made = made.bind(volume.w_id()).bind(volume.i_id());
+    let number = |count: u32| i32::try_from(count).unwrap();
+    made.bind(number(edits))
+        .bind(number(bytes))
+        .execute(&store.pool)
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn an_answer_with_long_edits_is_bounded_and_goes_on_where_it_ends() {
+    let store = store().await;
+    keep_long(&store, &volume(), 5, 3 << 20).await;
+    let of = async |before| {
+        let query = EditQuery {
+            limit: 5,
+            before,
+            ..EditQuery::default()
+        };
+        let found = store.edits(&query).await.unwrap();
+        let revisions: Vec<u32> = found.entries.iter().map(|edit| edit.revision).collect();
+        (
+            revisions,
+            found.entries.last().map(|edit| edit.at),
+            found.has_more,
+        )
+    };
+    let (revisions, last, has_more) = of(None).await;
+    assert!(revisions == [5, 4, 3] && has_more, "{revisions:?}");
+    let (revisions, _, has_more) = of(last).await;
+    assert!(revisions == [2, 1] && !has_more, "{revisions:?}");
+}
+
+#[tokio::test]
+async fn a_volume_takes_so_many_bytes_of_edits() {
+    let store = store().await;
+    keep_long(&store, &volume(), 32, 4 << 20).await;
+    let more = edit("p1", "eva", "ཀ", "ཁ");
+    assert_eq!(store.record_edit(&more).await.unwrap(), EditOutcome::Full);
+    let elsewhere = NewEdit {
+        volume: "W1-I2".parse().unwrap(),
+        ..more
+    };
+    assert_eq!(
+        store.record_edit(&elsewhere).await.unwrap(),
+        EditOutcome::Recorded
+    );
 }
 
 #[tokio::test]
