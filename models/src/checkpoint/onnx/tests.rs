@@ -102,3 +102,17 @@ fn bytes_that_are_named_again_and_again_are_not_read_so_often() {
         );
     }
 }
+
+#[test]
+fn a_matrix_is_transposed_also_without_rows() {
+    let matrix = |shape: [usize; 2], values: &[f32]| HostTensor {
+        shape: shape.to_vec(),
+        values: values.to_vec(),
+    };
+    let turned = transposed(&matrix([2, 3], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]));
+    assert_eq!(turned.shape, [3, 2]);
+    assert_eq!(turned.values, [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
+    let claimed = usize::MAX / 4;
+    let empty = transposed(&matrix([0, claimed], &[]));
+    assert!(empty.shape == [claimed, 0] && empty.values.is_empty());
+}
