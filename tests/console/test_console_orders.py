@@ -112,7 +112,7 @@ def test_a_stage_is_done_again(visitor, site):
     expect(tries).to_have_count(before + 1)
     site.finish()
     expect(tries.last).to_contain_text("done")
-    orders = [entry for entry in site.ask("/audit")["entries"] if not entry["arguments"].get("dry_run")]
+    orders = [entry for entry in site.ask("/audit?full=true")["entries"] if not entry["arguments"].get("dry_run")]
     assert orders[0]["command"] == "job rerun"
     assert orders[0]["arguments"] == {"job": JOB, "from": "reduce", "force": True, "dry_run": False, "volume": [SAMPLE]}
 
