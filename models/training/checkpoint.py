@@ -1,8 +1,11 @@
-"""The state of a training, in a file that is whole whatever interrupts its writing."""
+"""The state of a training, in a file that is whole whatever interrupts its writing, and weights as they are trained on."""
 
 import pickle
 from collections.abc import Callable
 from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
 
 
 def replace(path: Path, write: Callable[[Path], object]):
@@ -18,3 +21,8 @@ def save_state(path: Path, state: dict):
 
 def load_state(path: Path) -> dict:
     return pickle.loads(path.read_bytes())
+
+
+def load_weights(path: str | Path) -> dict[str, torch.Tensor]:
+    """Weights of a file, which may be stored with 16 bits, with 32."""
+    return {name: value.float() if value.is_floating_point() else value for name, value in load_file(path).items()}

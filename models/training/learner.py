@@ -4,11 +4,11 @@ import argparse
 import copy
 
 import torch
-from safetensors.torch import load_file
 from torch import nn
 from torch.nn import functional as F
 
 from averaged_weights import move_towards
+from checkpoint import load_weights
 from line_batches import Collated
 from recognition_net import RecognitionNet
 
@@ -52,8 +52,7 @@ class Teacher:
     def __init__(self, student: RecognitionNet, arguments: argparse.Namespace):
         net = student.wider(arguments.teacher)
         if arguments.teacher_init:
-            state = load_file(arguments.teacher_init)
-            net.load_state_dict({name: value.float() if value.is_floating_point() else value for name, value in state.items()})
+            net.load_state_dict(load_weights(arguments.teacher_init))
         net.to(arguments.device, memory_format=torch.channels_last)
         self.rate = arguments.teacher**-0.5
         self.learner = Learner(net, arguments.rate * self.rate, arguments.average)

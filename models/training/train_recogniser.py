@@ -37,7 +37,7 @@ from rapidfuzz.distance import Levenshtein
 from safetensors.torch import load_file, save_file
 
 from averaged_weights import move_towards
-from checkpoint import load_state, replace, save_state
+from checkpoint import load_state, load_weights, replace, save_state
 from learner import Learner, Teacher, ctc, distillation, forward
 from line_batches import Batches, Heads, collate, collated
 from line_pieces import TSHEG, Cut, cuts
@@ -122,7 +122,7 @@ def load_net(charset: str, weights: str | None) -> tuple[RecognitionNet, Heads]:
     classes = [len(head.symbols) + 1 for head in heads]
     if not weights:
         return RecognitionNet(*classes), heads
-    state = {k: v.float() if v.is_floating_point() else v for k, v in load_file(weights).items()}
+    state = load_weights(weights)
     net = RecognitionNet(*classes, **widths_of(state))
     net.load_state_dict(widened(state, heads[1], "hst"))
     return net, heads
