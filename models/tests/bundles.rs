@@ -2,34 +2,20 @@
 
 #![expect(clippy::unwrap_used, reason = "a step that fails is a test that fails")]
 
+mod bundle_copy;
+
 use std::fs;
 use std::num::NonZeroUsize;
-use std::path::Path;
 
 use parkhang_models::device::{ComputeDevice, DeviceSpec};
 use parkhang_models::weights::{Bundle, WeightsError, load_recognizer, load_segmenter, shipped};
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
+use bundle_copy::{copy_of, edit};
+
 fn cpu() -> ComputeDevice {
     ComputeDevice::open(&DeviceSpec::cpu(NonZeroUsize::MIN)).unwrap()
-}
-
-fn copy_of(bundle: &str) -> TempDir {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(bundle);
-    let copy = tempfile::tempdir().unwrap();
-    for entry in fs::read_dir(source).unwrap() {
-        let entry = entry.unwrap();
-        fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();
-    }
-    copy
-}
-
-fn edit(bundle: &TempDir, from: &str, to: &str) {
-    let path = bundle.path().join(Bundle::DESCRIPTION);
-    let description = fs::read_to_string(&path).unwrap();
-    assert!(description.contains(from), "{from}");
-    fs::write(path, description.replace(from, to)).unwrap();
 }
 
 /// Replaces the weights and the checksum of them.

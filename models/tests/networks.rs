@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a step that fails is a test that fails")]
 
+mod bundle_copy;
+
 use std::io::Read;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -10,6 +12,8 @@ use std::sync::Arc;
 use parkhang_models::device::{ComputeDevice, DeviceSpec};
 use parkhang_models::inference::{InferenceError, LineBatch, Recognizer, TileBatch};
 use parkhang_models::weights::{Bundle, load_recognizer, load_segmenter, shipped};
+
+use bundle_copy::{copy_of, edit};
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -45,16 +49,8 @@ fn recogniser(head: &str, threads: usize) -> Arc<dyn Recognizer> {
 
 /// The shipped recogniser, whose second network reads what the first one is less sure of than `below`.
 fn reading_again_below(below: f32, head: &str) -> Arc<dyn Recognizer> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("weights/recogniser");
-    let copy = tempfile::tempdir().unwrap();
-    for entry in std::fs::read_dir(source).unwrap() {
-        let entry = entry.unwrap();
-        std::fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();
-    }
-    let path = copy.path().join(Bundle::DESCRIPTION);
-    let mut description: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-    description["second_reading"]["below"] = below.into();
-    std::fs::write(&path, description.to_string()).unwrap();
+    let copy = copy_of("weights/recogniser");
+    edit(&copy, "\"below\": 0.7", &format!("\"below\": {below}"));
     load_recognizer(&Bundle::open(copy.path()).unwrap(), &cpu(1), head).unwrap()
 }
 
