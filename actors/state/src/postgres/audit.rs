@@ -6,6 +6,7 @@ use sqlx::Row;
 use sqlx::postgres::PgRow;
 
 use super::PostgresStore;
+use super::newest::{newest, newest_rows};
 use super::rows::{storable, storable_text};
 use crate::browse::MOST_ANSWERED;
 use crate::{AuditEntry, AuditQuery, Newest, StateError};
@@ -64,23 +65,17 @@ impl PostgresStore {
     ///
     /// Those of every method, see [`StateError`].
     pub async fn audit(&self, query: &AuditQuery) -> Result<Newest<AuditEntry>, StateError> {
-        let rows = sqlx::query(
-            "select * from (
-                 select *, row_number() over newest as place, count(*) over () as found,
-                     sum(octet_length(arguments) + coalesce(octet_length(refusal), 0))
-                         over (newest rows between unbounded preceding and 1 preceding) as bytes_before
-                 from (
-                     select id, at, done_at, who, via, command,
-                         case when $3 or octet_length(arguments::text) <= $4 then arguments::text
-                             else left(arguments::text, $5) end as arguments,
-                         case when $3 then refusal else left(refusal, $5) end as refusal
-                     from audit where $1::timestamptz is null or at < $1
-                     order by at desc, id desc limit $2::bigint + 1
-                 ) as wanted
-                 window newest as (order by at desc, id desc)
-             ) as placed
-             where place <= $2 and coalesce(bytes_before, 0) < $6 order by at desc, id desc",
-        )
+        let rows = sqlx::query(newest_rows!(
+            bytes: "octet_length(arguments) + coalesce(octet_length(refusal), 0)",
+            order: "at desc, id desc",
+            limit: "$2",
+            most: "$6",
+            of: "select id, at, done_at, who, via, command,
+                     case when $3 or octet_length(arguments::text) <= $4 then arguments::text
+                         else left(arguments::text, $5) end as arguments,
+                     case when $3 then refusal else left(refusal, $5) end as refusal
+                 from audit where $1::timestamptz is null or at < $1"
+        ))
         .bind(query.before)
         .bind(i64::from(query.limit))
         .bind(query.full)
@@ -104,16 +99,4 @@ impl PostgresStore {
         };
         newest(&rows, entry)
     }
-}
-
-/// Entries of rows that say with `found` how many there were in all.
-pub(super) fn newest<T>(
-    rows: &[PgRow],
-    entry: impl Fn(&PgRow) -> Result<T, StateError>,
-) -> Result<Newest<T>, StateError> {
-    let found: i64 = rows.first().map_or(Ok(0), |row| row.try_get("found"))?;
-    Ok(Newest {
-        has_more: usize::try_from(found).is_ok_and(|found| found > rows.len()),
-        entries: rows.iter().map(entry).collect::<Result<_, _>>()?,
-    })
 }

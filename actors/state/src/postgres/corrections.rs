@@ -8,7 +8,7 @@ use sqlx::{FromRow, PgExecutor, Row};
 use uuid::Uuid;
 
 use super::PostgresStore;
-use super::audit::newest;
+use super::newest::{newest, newest_rows};
 use crate::browse::MOST_ANSWERED;
 use crate::{EditOutcome, EditQuery, NewEdit, Newest, StateError};
 use parkhang_core::domain::{Edit, JobKey, RecordedEdit, VolumeId};
@@ -77,6 +77,9 @@ impl PostgresStore {
         if let Some(conflict) = corrections.conflict(&new.edit) {
             return Ok(EditOutcome::Conflict(conflict));
         }
+        if !corrections.has_room(&new.edit) {
+            return Ok(EditOutcome::Full);
+        }
         // All edits of a volume are read where its text is.
         let bytes: i64 = sqlx::query_scalar(
             "select coalesce(sum(octet_length(replaces::text) + octet_length(lines::text)), 0)::bigint
@@ -86,7 +89,7 @@ impl PostgresStore {
         .bind(i_id)
         .fetch_one(&mut *transaction)
         .await?;
-        if bytes >= MOST_OF_VOLUME || !corrections.has_room(&new.edit) {
+        if bytes >= MOST_OF_VOLUME {
             return Ok(EditOutcome::Full);
         }
         let inserted = sqlx::query(
@@ -198,23 +201,17 @@ impl PostgresStore {
     /// Those of every method, see [`StateError`].
     pub async fn edits(&self, query: &EditQuery) -> Result<Newest<RecordedEdit>, StateError> {
         let volume = query.volume.as_ref();
-        let rows = sqlx::query(concat!(
-            "select * from (
-                 select *, row_number() over newest as place, count(*) over () as found,
-                     sum(octet_length(replaces::text) + octet_length(lines::text))
-                         over (newest rows between unbounded preceding and 1 preceding) as bytes_before
-                 from (
-                     select ",
+        let rows = sqlx::query(newest_rows!(
+            bytes: "octet_length(replaces::text) + octet_length(lines::text)",
+            order: "at desc, edit_id",
+            limit: "$5",
+            most: "$6",
+            of: "select ",
             edit_columns!(),
             " from corrections
-                     where ($1::text is null or bdrc_w_id = $1 and bdrc_i_id = $2)
-                       and ($3::text is null or who = $3)
-                       and ($4::timestamptz is null or at < $4)
-                     order by at desc, edit_id limit $5::bigint + 1
-                 ) as wanted
-                 window newest as (order by at desc, edit_id)
-             ) as placed
-             where place <= $5 and coalesce(bytes_before, 0) < $6 order by at desc, edit_id"
+                 where ($1::text is null or bdrc_w_id = $1 and bdrc_i_id = $2)
+                   and ($3::text is null or who = $3)
+                   and ($4::timestamptz is null or at < $4)"
         ))
         .bind(volume.map(VolumeId::w_id))
         .bind(volume.map(VolumeId::i_id))

@@ -34,6 +34,7 @@ mod inbox;
 mod jobs;
 mod leadership;
 mod markers;
+mod newest;
 mod nodes;
 mod outbox;
 mod pooling;
