@@ -105,7 +105,7 @@ pub struct Faults {
 pub struct SickDevices {
     /// Share of the nodes with a GPU that have one, in each class.
     pub share: f64,
-    /// What they do.
+    /// Kind of their faults.
     pub sickness: Sickness,
     /// Pages between two faults of a device that is sick at times, on average.
     pub pages_between: f64,
@@ -113,7 +113,7 @@ pub struct SickDevices {
     pub health: HealthPolicy,
 }
 
-/// What a sick device does.
+/// Behaviour of a sick device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sickness {
     /// Nothing comes back of it, neither of work nor of the node's test.

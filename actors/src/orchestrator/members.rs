@@ -151,7 +151,7 @@ impl Members {
         }
     }
 
-    /// What the pools have shown of themselves, as far as it still counts at `now`.
+    /// Record of what the pools have refused and finished, as far as it still counts at `now`.
     pub(super) fn conduct(&self, now: Instant) -> Conduct {
         let refused = self.pools.iter().filter_map(|member| {
             let jobs = member.refused.iter().filter(|(_, until)| **until > now);

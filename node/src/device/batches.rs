@@ -1,4 +1,4 @@
-//! What a pass takes by how much goes through at once: where a device waits for its orders, many cost little more than one.
+//! Duration of a pass by how much goes through at once: where a device waits for its orders, many cost little more than one.
 
 use std::time::Duration;
 

@@ -18,7 +18,7 @@ const RESTART: Millis = 30_000;
 /// Times that a slow device takes as long as the others.
 const SLOWNESS: f64 = 20.0;
 
-/// What happens to a device, or is found out about it.
+/// Event of a device, or a finding about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     /// It hangs or fails under this run.
@@ -33,7 +33,7 @@ pub(crate) enum Step {
     WaitedFor,
 }
 
-/// What is to blame for a stage that stood still.
+/// Cause of a stage that stood still.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Culprit {
     Volumes,
@@ -196,7 +196,7 @@ impl Engine {
             .collect()
     }
 
-    /// As [`Self::ended_runs`], without the pages that are in no part.
+    /// Runs of a pool, which end here without the pages that are in no part.
     fn cut_off(&mut self, address: Address) -> Vec<Run> {
         let runs = self.ended_runs(address);
         for run in &runs {
@@ -317,7 +317,7 @@ impl Engine {
         self.agenda.enter(back, Event::Join(node));
     }
 
-    /// What the pools have shown of themselves, which is the same for all where no device is sick.
+    /// Record of what the pools have finished, which is empty where no device is sick.
     pub(crate) fn conduct(&self) -> Conduct {
         let pools = self.nodes.iter().flat_map(|node| &node.pools);
         let proven = pools.filter(|pool| self.settings.sick.is_some() && pool.repair.succeeded);

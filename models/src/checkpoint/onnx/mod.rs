@@ -281,7 +281,7 @@ fn transposed(tensor: &HostTensor) -> HostTensor {
         return tensor.clone();
     };
     let mut values = Vec::with_capacity(tensor.values.len());
-    // Without rows a file may claim any number of columns.
+    // Reading refuses a tensor without rows; one that had none would claim any number of columns.
     for column in 0..columns.min(tensor.values.len()) {
         values.extend(
             tensor

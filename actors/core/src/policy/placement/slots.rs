@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet};
 use super::Held;
 use crate::domain::{Job, JobKey, PoolInfo, StageName, WorkerId};
 
-/// What pools have shown of themselves.
+/// Record of what pools have refused and finished.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Conduct {
     /// Jobs that they have refused lately.
