@@ -61,7 +61,6 @@ use crate::cli::{Cli, Command};
 
 fn main() -> ExitCode {
     parkhang_arenas::bound();
-    #[cfg(feature = "failpoints")]
     let _armed = parkhang_core::failpoint::arm();
     // Other spellings are translated before clap sees the line, as it can express neither their words nor
     // their options.

@@ -1,5 +1,5 @@
 //! Named places between two side effects, where the chaos suite ends or holds up the process to see that nothing is lost.
-//! Without the feature `failpoints` passing one is nothing at all.
+//! Without the feature `failpoints`, which builds for tests have alone, passing one is nothing at all.
 //!
 //! The feature's process reads `FAILPOINTS`, `NAME=ACTION;NAME=ACTION`, with the actions of the crate `fail` and
 //! `return(abort)`, which ends the process on the spot, and `return(stop)`, which stops it there until it gets a SIGCONT.
@@ -145,10 +145,20 @@ impl fmt::Display for Failpoint {
     }
 }
 
-/// Reads `FAILPOINTS`, for as long as the value lives.
-#[cfg(feature = "failpoints")]
-pub fn arm() -> impl Drop {
-    fail::FailScenario::setup()
+/// What `FAILPOINTS` says, for as long as the value lives.
+#[derive(Debug)]
+#[must_use]
+pub struct Armed {
+    #[cfg(feature = "failpoints")]
+    _scenario: fail::FailScenario<'static>,
+}
+
+/// Reads `FAILPOINTS`.
+pub fn arm() -> Armed {
+    Armed {
+        #[cfg(feature = "failpoints")]
+        _scenario: fail::FailScenario::setup(),
+    }
 }
 
 #[cfg(feature = "failpoints")]

@@ -1,5 +1,5 @@
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use nix::sys::signal::Signal;
 use parkhang_core::domain::{Job, JobKey, Task, TaskId, VolumeResults};
 use parkhang_state::{EmbeddedPostgres, PostgresStore, StateStore};
 use parkhang_test_support::Wait;
-use tokio::sync::{Mutex, MutexGuard, watch};
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
 
 use crate::journal::Journal;
 use crate::library::Library;
@@ -32,6 +32,8 @@ pub(crate) struct Plan {
     pub(crate) failpoints: String,
     /// and for those that come after one that died.
     pub(crate) failpoints_of_successors: String,
+    /// Whether no other cluster may run beside it.
+    alone: bool,
 }
 
 impl Plan {
@@ -48,6 +50,7 @@ impl Plan {
             settings: Vec::new(),
             failpoints: String::new(),
             failpoints_of_successors: String::new(),
+            alone: false,
         }
     }
 
@@ -78,6 +81,11 @@ impl Plan {
             ("WEBHOOK_SECRET", SECRET.to_owned()),
         ];
         site
+    }
+
+    /// The same for a test that measures seconds.
+    pub(crate) fn alone(self) -> Self {
+        Self { alone: true, ..self }
     }
 
     pub(crate) fn with(mut self, settings: &[(&'static str, &'static str)]) -> Self {
@@ -113,15 +121,20 @@ pub(crate) struct Cluster {
     pub(crate) jobs: Vec<Job>,
     server: Option<EmbeddedPostgres>,
     site: Site,
-    _turn: MutexGuard<'static, ()>,
+    /// What processes are started with from now on, where that is another build.
+    pub(crate) program: Option<PathBuf>,
+    _turn: SemaphorePermit<'static>,
 }
 
-static TURN: Mutex<()> = Mutex::const_new(());
+/// Clusters at once: most of their time is spent in waiting for leases to end.
+const AT_ONCE: u32 = 3;
+static TURNS: Semaphore = Semaphore::const_new(AT_ONCE as usize);
 
 impl Cluster {
     /// Database, folders and certificates; no process yet.
     pub(crate) async fn prepare(plan: Plan) -> Self {
-        let turn = TURN.lock().await;
+        let turns = if plan.alone { AT_ONCE } else { 1 };
+        let turn = TURNS.acquire_many(turns).await.unwrap();
         plan.library.shelve();
         let site = plan.site();
         let server = open_postgres(site.path("pg")).await;
@@ -159,6 +172,7 @@ impl Cluster {
             jobs: Vec::new(),
             server: Some(server),
             site,
+            program: None,
             _turn: turn,
         }
     }
@@ -166,19 +180,22 @@ impl Cluster {
     /// With all processes: the first orchestrator leads.
     pub(crate) async fn start(plan: Plan) -> Self {
         let mut cluster = Self::prepare(plan).await;
-        cluster.start_orchestrator(0, "").await;
+        cluster.start_all().await;
+        cluster
+    }
+
+    pub(crate) async fn start_all(&mut self) {
+        self.start_orchestrator(0, "").await;
         let leads = "this process leads";
-        cluster
-            .until("the first orchestrator leads", async |cluster| {
-                cluster.journal.find_of("orchestrator-a", 0, leads).is_some()
-            })
-            .await;
-        cluster.start_orchestrator(1, "").await;
-        for worker in 0..cluster.workers.len() {
-            let failpoints = cluster.plan.failpoints.clone();
-            cluster.start_worker(worker, &failpoints).await;
+        self.until("the first orchestrator leads", async |cluster| {
+            cluster.journal.find_of("orchestrator-a", 0, leads).is_some()
+        })
+        .await;
+        self.start_orchestrator(1, "").await;
+        for worker in 0..self.workers.len() {
+            let failpoints = self.plan.failpoints.clone();
+            self.start_worker(worker, &failpoints).await;
         }
-        cluster
     }
 
     pub(crate) fn artifacts(&self) -> PathBuf {
@@ -194,8 +211,12 @@ impl Cluster {
         self.server = Some(open_postgres(self.postgres_folder()).await);
     }
 
-    /// A command with the database behind this address.
-    fn with_database(mut command: Command, database: SocketAddr) -> Command {
+    /// A command with the database behind this address, of the build that is in use.
+    fn with_database(&self, command: Command, database: SocketAddr) -> Command {
+        let mut command = match &self.program {
+            Some(program) => of_program(program, &command),
+            None => command,
+        };
         command.env("DATABASE_URL", url_of(database));
         command
     }
@@ -211,7 +232,7 @@ impl Cluster {
         let command = self
             .site
             .node(&orchestrator.name, "orchestrator", &["127.0.0.1:1"]);
-        let mut command = Self::with_database(command, orchestrator.database.address());
+        let mut command = self.with_database(command, orchestrator.database.address());
         command.env("FAILPOINTS", failpoints);
         let process = Recorded::start(&orchestrator.name, command, &self.journal).await;
         let orchestrator = &mut self.orchestrators[place];
@@ -230,7 +251,7 @@ impl Cluster {
         let command = self.site.node(worker.name, worker.roles, &links);
         // One that is assigned its work makes no use of it.
         let database = self.orchestrators[0].database.address();
-        let mut command = Self::with_database(command, database);
+        let mut command = self.with_database(command, database);
         command.env("FAILPOINTS", failpoints);
         let process = Recorded::start(worker.name, command, &self.journal).await;
         self.workers[place].process = Some(process);
@@ -238,7 +259,7 @@ impl Cluster {
 
     /// A command of an operator.
     pub(crate) fn command<const N: usize>(&self, words: [&str; N]) -> Command {
-        Self::with_database(self.site.command(words), self.orchestrators[0].database.address())
+        self.with_database(self.site.command(words), self.orchestrators[0].database.address())
     }
 
     /// Makes a job over all volumes, as an operator does.
@@ -354,6 +375,22 @@ impl Cluster {
             );
         }
     }
+}
+
+/// The same command of another build.
+fn of_program(program: &Path, command: &Command) -> Command {
+    let mut other = Command::new(program);
+    other.args(command.get_args());
+    for (key, value) in command.get_envs() {
+        match value {
+            Some(value) => other.env(key, value),
+            None => other.env_remove(key),
+        };
+    }
+    if let Some(folder) = command.get_current_dir() {
+        other.current_dir(folder);
+    }
+    other
 }
 
 fn url_of(database: SocketAddr) -> String {

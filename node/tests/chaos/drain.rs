@@ -42,7 +42,7 @@ async fn a_node_told_to_stop_hands_its_work_back() {
 /// Rows: F21.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_second_order_to_stop_ends_a_node_at_once() {
-    let mut plan = Plan::full(SHELF);
+    let mut plan = Plan::full(SHELF).alone();
     plan.failpoints = "device.pass=1*pause".to_owned();
     let mut cluster = Cluster::start(plan).await;
     cluster.create_jobs().await;

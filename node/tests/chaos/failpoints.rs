@@ -67,6 +67,24 @@ fn passer(point: Failpoint) -> Passer {
     }
 }
 
+/// Places at which a leader may die.
+pub(crate) fn of_leaders() -> Vec<Failpoint> {
+    of(|passer| *passer == Passer::Leader)
+}
+
+/// Places at which a node of the pipeline `ocr` may die.
+pub(crate) fn of_nodes() -> Vec<Failpoint> {
+    of(|passer| matches!(passer, Passer::Node(stages) if *stages == PAGED || *stages == ALL))
+}
+
+fn of(is_so: impl Fn(&Passer) -> bool) -> Vec<Failpoint> {
+    Failpoint::ALL
+        .iter()
+        .copied()
+        .filter(|point| is_so(&passer(*point)))
+        .collect()
+}
+
 /// Each volume has a failpoint of its own, in one of the stages. Whatever node comes by dies there, once.
 /// Rows: 138.
 #[tokio::test(flavor = "multi_thread")]

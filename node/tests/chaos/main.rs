@@ -2,7 +2,7 @@
 //! task is finished or set aside with its reason, every result is recorded once, and the artifacts are, byte by byte,
 //! those of a run that nothing happened to.
 //!
-//! One test at a time: each has a cluster of its own, and the bars of the standby are seconds. `scripts/chaos` runs them.
+//! Each test has a cluster of its own, and three run at once: they wait most of the time. Those whose bars are seconds run alone. `scripts/chaos` runs them.
 
 #![allow(
     clippy::unwrap_used,
@@ -27,6 +27,7 @@ mod partitions;
 #[allow(dead_code, reason = "shared with the tests of single processes")]
 mod process;
 mod queues;
+mod random;
 mod recorded;
 mod rows;
 mod service;
@@ -40,3 +41,4 @@ mod storage;
 #[path = "../it/support.rs"]
 #[allow(dead_code, reason = "shared with the tests of single processes")]
 mod support;
+mod upgrade;

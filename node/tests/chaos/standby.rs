@@ -42,7 +42,7 @@ async fn running_work_was_kept(cluster: &mut Cluster) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_leader_is_succeeded_within_two_seconds() {
-    let mut cluster = Cluster::start(Plan::full(SHELF)).await;
+    let mut cluster = Cluster::start(Plan::full(SHELF).alone()).await;
     let (leads, joined) = takeover(&mut cluster, Signal::SIGKILL).await;
     eprintln!("takeover after SIGKILL: leads after {leads:?}, knows a pool after {joined:?}");
     assert!(joined < Duration::from_secs(2), "{joined:?}");
@@ -53,7 +53,7 @@ async fn a_killed_leader_is_succeeded_within_two_seconds() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_frozen_leader_is_succeeded_within_ten_seconds() {
-    let mut cluster = Cluster::start(Plan::full(SHELF)).await;
+    let mut cluster = Cluster::start(Plan::full(SHELF).alone()).await;
     let (leads, joined) = takeover(&mut cluster, Signal::SIGSTOP).await;
     eprintln!("takeover after SIGSTOP: leads after {leads:?}, knows a pool after {joined:?}");
     assert!(joined < Duration::from_secs(10), "{joined:?}");
@@ -65,7 +65,7 @@ async fn a_frozen_leader_is_succeeded_within_ten_seconds() {
 /// The new leader never knew the dead node, so that only the end of its lease tells.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_dies_with_the_leader_is_missed_when_its_lease_runs_out() {
-    let mut cluster = Cluster::start(Plan::full(SHELF)).await;
+    let mut cluster = Cluster::start(Plan::full(SHELF).alone()).await;
     cluster.create_jobs().await;
     cluster.until_busy(0).await;
     cluster.worker(0).signal(Signal::SIGSTOP);

@@ -1,4 +1,8 @@
-//! Schema of the database, kept at the migrations of this build.
+//! Schema of the database, kept at the migrations of this build or of a later one.
+//!
+//! While a cluster is brought from one build to the next, and if it has to go back, processes of both work on one database, whose schema is that of
+//! the later one. So a migration only adds what an earlier build need not know: tables, columns with a default, indexes. One that does more is named
+//! `NNNN_breaking_...`, and earlier builds refuse the database.
 
 use std::sync::LazyLock;
 
@@ -17,27 +21,31 @@ static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
         let sql = SqlStr::from_static(sql);
         Migration::new(version, description.into(), MigrationType::Simple, sql, false)
     };
-    Migrator::with_migrations(SOURCES.iter().map(migration).collect())
+    let mut migrator = Migrator::with_migrations(SOURCES.iter().map(migration).collect());
+    // Those of a later build, see `refuse_later`.
+    migrator.set_ignore_missing(true);
+    migrator
 });
 
-/// Brings the schema up to date, and refuses one of a later build.
+/// Begin of the description of a migration that earlier builds cannot work with.
+const BREAKING: &str = "breaking ";
+
+/// Brings the schema up to date, and refuses one of a later build that this one cannot work with.
 ///
 /// Most processes find it as it should be and need no further connection. A change needs one of its own: a migration may take
 /// longer than a statement of the pool may, and so may the wait for another process that migrates the same database.
 pub(super) async fn bring_up_to_date(pool: &PgPool, options: &PgConnectOptions) -> Result<(), StateError> {
-    if is_current(&mut *pool.acquire().await?).await {
-        return Ok(());
+    if !has_all(&mut *pool.acquire().await?).await {
+        // A migration may be slow, and its text is long.
+        let mut connection = options.clone().disable_statement_logging().connect().await?;
+        MIGRATIONS.run(&mut connection).await?;
+        connection.close().await?;
     }
-    // A migration may be slow, and its text is long.
-    let mut connection = options.clone().disable_statement_logging().connect().await?;
-    MIGRATIONS.run(&mut connection).await?;
-    connection.close().await?;
-    Ok(())
+    refuse_later(pool).await
 }
 
-/// Returns true if exactly the migrations of this build were applied, and false also where that cannot be found out, as in a
-/// database without tables.
-async fn is_current(connection: &mut PgConnection) -> bool {
+/// Returns true if the migrations of this build were applied, and false also where that cannot be found out, as in a database without tables.
+async fn has_all(connection: &mut PgConnection) -> bool {
     let table = &MIGRATIONS.table_name;
     let (Ok(applied), Ok(None)) = (
         connection.list_applied_migrations(table).await,
@@ -45,10 +53,39 @@ async fn is_current(connection: &mut PgConnection) -> bool {
     ) else {
         return false;
     };
+    let known = MIGRATIONS
+        .iter()
+        .map(|migration| (migration.version, &migration.checksum));
     applied
         .iter()
         .map(|migration| (migration.version, &migration.checksum))
-        .eq(MIGRATIONS
-            .iter()
-            .map(|migration| (migration.version, &migration.checksum)))
+        .take(SOURCES.len())
+        .eq(known)
+}
+
+/// Refuses a schema with a migration that this build does not know and cannot work with; says of others that they are there.
+async fn refuse_later(pool: &PgPool) -> Result<(), StateError> {
+    let newest = SOURCES.last().map_or(0, |(version, _, _)| *version);
+    let later: Vec<(i64, String)> = sqlx::query_as(
+        "select version, description from _sqlx_migrations where version > $1 order by version",
+    )
+    .bind(newest)
+    .fetch_all(pool)
+    .await?;
+    if let Some((version, _)) = later
+        .iter()
+        .find(|(_, description)| description.starts_with(BREAKING))
+    {
+        return Err(StateError::Corrupt(format!(
+            "the schema has migration {version}, which this build does not know and cannot work with: it belongs to a later release"
+        )));
+    }
+    if let Some((version, _)) = later.last() {
+        tracing::info!(
+            schema = version,
+            known = newest,
+            "the database has the schema of a later build, which this one can work with"
+        );
+    }
+    Ok(())
 }
