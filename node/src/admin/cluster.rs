@@ -7,6 +7,7 @@ use chrono::{TimeDelta, Utc};
 use clap::Args;
 use parkhang_core::domain::{JobStatus, NamedModels, StageName};
 use parkhang_core::policy::diagnosis::{ClusterFacts, Reason, of_stages};
+use parkhang_core::policy::slow_nodes::{SlowNode, slow_nodes};
 use parkhang_state::StateStore;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -138,6 +139,11 @@ impl Command for Status {
             alarms.extend(lines.iter().map(|line| format!("job {}: {line}", job.key)));
         }
         alarms.extend(workers::alarms(&scaling, max_age));
+        let paces = admin.store.paces_of_nodes(now).await?;
+        let slow = slow_nodes(&paces)
+            .into_iter()
+            .filter(|slow| names.contains(slow.node.as_str()));
+        alarms.extend(slow.map(|slow| in_a_line(&slow)));
         let looks = queue_looks(admin).await?;
         let config = &admin.loaded.config.source.sqs;
         alarms.extend(looks.iter().flat_map(|look| queues::alarms(look, config, now)));
@@ -195,6 +201,13 @@ fn alarms(stages: &[Stage], waiting: &BTreeSet<StageName>, facts: &ClusterFacts)
         }
     }
     alarms
+}
+
+fn in_a_line(slow: &SlowNode) -> String {
+    let SlowNode { node, stage, times } = slow;
+    format!(
+        "{node} takes {times:.0} times as long for a page in {stage} as others do: look at its device, or empty it by `node nodes drain {node}`"
+    )
 }
 
 impl Answer for Cluster {

@@ -31,6 +31,7 @@ pub mod request;
 pub mod rerun;
 pub mod retry;
 pub mod service;
+pub mod slow_nodes;
 pub mod spending;
 pub mod task_state;
 pub mod transition;

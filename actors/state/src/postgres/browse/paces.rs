@@ -5,9 +5,10 @@ use sqlx::Row;
 use sqlx::postgres::PgRow;
 
 use crate::postgres::PostgresStore;
-use crate::postgres::rows::stage_name;
+use crate::postgres::rows::{number, stage_name};
 use crate::{Pace, SlowVolume, StateError};
 use parkhang_core::domain::JobId;
+use parkhang_core::policy::slow_nodes::NodePace;
 
 /// Time before now whose ended runs make up a pace.
 pub(super) const LATELY: TimeDelta = TimeDelta::minutes(10);
@@ -21,6 +22,13 @@ pub(super) const PACES: &str = "with run as ( \
              and ($2::bigint is null or exists (select from tasks t where t.id = r.task_id and t.job_id = $2)) \
      ) \
      select stage, count(*) as runs, sum(pages)::bigint as pages, min(started_at) as since from run group by stage";
+
+/// Runs that ended after a time, by node and stage: as those of [`PACES`].
+pub(super) const OF_NODES: &str = "select split_part(r.worker_id, '/', 1) as node, r.stage, \
+         sum(metric(r.metrics, 'read') + metric(r.metrics, 'failed'))::bigint as pages, \
+         sum(extract(epoch from r.done_at - r.started_at))::float8 as seconds \
+     from stage_runs r \
+     where r.status = 'done' and r.done_at > $1 group by 1, 2 order by 2, 1";
 
 /// Finished volumes by duration, by the index `volume_results_slowest`.
 pub(super) const SLOWEST: &str = "select v.bdrc_w_id || '-' || v.bdrc_i_id as volume, r.processing_duration_ms, r.total_images \
@@ -45,6 +53,28 @@ impl PostgresStore {
             .fetch_all(&self.pool)
             .await?;
         rows.iter().map(|row| pace(row, now)).collect()
+    }
+
+    /// Returns what each node has done at each stage in the last ten minutes, by the runs that ended in them.
+    ///
+    /// # Errors
+    ///
+    /// Those of every method, see [`StateError`].
+    pub async fn paces_of_nodes(&self, now: DateTime<Utc>) -> Result<Vec<NodePace>, StateError> {
+        let rows = sqlx::query(OF_NODES)
+            .bind(now - LATELY)
+            .fetch_all(&self.pool)
+            .await?;
+        rows.iter()
+            .map(|row| {
+                Ok(NodePace {
+                    node: row.try_get("node")?,
+                    stage: stage_name(row, "stage")?,
+                    pages: number(row, "pages")?,
+                    seconds: row.try_get("seconds")?,
+                })
+            })
+            .collect()
     }
 
     /// Returns the finished volumes of a job that took longest, the slowest first.

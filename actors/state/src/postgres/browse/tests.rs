@@ -2,7 +2,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::json;
 use sqlx::raw_sql;
 
-use super::paces::PACES;
+use super::paces::{OF_NODES, PACES};
 use super::tasks::{ALL, DONE, FAILED, OPEN};
 use crate::postgres::PostgresStore;
 use crate::postgres::tests::{applied, change, failure, lease, new_job, now, plan_of, store};
@@ -182,6 +182,12 @@ async fn a_pace_is_that_of_the_runs_that_ended_lately() {
         (first, 3.0 / 90.0, 2.0)
     );
     assert_eq!(store.recent_paces(None, at).await.unwrap(), [pace]);
+    let of_node = store.paces_of_nodes(at).await.unwrap().remove(0);
+    assert_eq!(
+        (&of_node.stage, of_node.pages, of_node.seconds),
+        (first, 180, 180.0)
+    );
+    assert!(!of_node.node.contains('/'), "{}", of_node.node);
     assert_eq!(store.recent_paces(Some(other.id), at).await.unwrap(), []);
     let later = at + TimeDelta::minutes(11);
     assert_eq!(store.recent_paces(None, later).await.unwrap(), []);
@@ -371,6 +377,7 @@ async fn a_page_costs_what_it_shows() {
         (FAILED, "1, 0, 50, '{ocr}'", "tasks_terminal"),
         (OPEN, "1, 0, 50, '{ocr}', '{failed}'", "tasks_open"),
         (PACES, "now() - interval '10 minutes', null", "stage_runs_done"),
+        (OF_NODES, "now() - interval '10 minutes'", "stage_runs_done"),
     ] {
         let plan = plan_of(&store, statement, parameters).await;
         assert!(plan.contains(index), "{plan}");
