@@ -316,10 +316,17 @@ impl Cluster {
         self.store.volume_results(task).await.unwrap().unwrap()
     }
 
-    pub(crate) async fn until_busy(&self, worker: usize) {
+    /// Waits until a node has work, and sees to it that there is some.
+    pub(crate) async fn until_busy(&mut self, worker: usize) {
         let what = format!("{} works", self.workers[worker].name);
-        self.until(&what, async |cluster| cluster.task_at(worker).await.is_some())
-            .await;
+        let wait = Wait::until(&what).at_most(TIMEOUT).looking_every(LOOK);
+        let look = async || {
+            self.keep_busy().await;
+            self.task_at(worker).await.is_some()
+        };
+        if let Err(error) = wait.try_sees(look, |is_busy| *is_busy).await {
+            self.fail(&error.to_string()).await;
+        }
     }
 
     /// Waits for a line of any process from `start` on.

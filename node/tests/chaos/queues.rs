@@ -158,7 +158,7 @@ fn queue_of(stage: &str) -> String {
 }
 
 /// Stops a node at work, and returns the task that it has.
-async fn freeze(cluster: &Cluster, worker: usize) -> Task {
+async fn freeze(cluster: &mut Cluster, worker: usize) -> Task {
     // A stage may end in the moment between the look and the signal: then the node sleeps without work, and is tried again.
     loop {
         cluster.until_busy(worker).await;
@@ -309,7 +309,7 @@ async fn a_frozen_worker_wakes_after_its_visibility_is_over() {
     let queues = Queues::start().await;
     let mut cluster = queues.cluster(Plan::full(SAMPLE)).await;
     cluster.create_jobs().await;
-    let frozen = freeze(&cluster, 0).await;
+    let frozen = freeze(&mut cluster, 0).await;
     cluster.until_taken(&frozen).await;
     let stage = frozen.fence().unwrap().stage.as_str().replace('_', "-");
     let client = queues.client().await;
@@ -383,7 +383,7 @@ async fn real_collections_are_read_whatever_happens() {
     }
     drop(echo);
 
-    let frozen = freeze(&cluster, 0).await;
+    let frozen = freeze(&mut cluster, 0).await;
     cluster.kill_orchestrator(0);
     cluster.until_taken(&frozen).await;
     cluster.worker(0).signal(Signal::SIGCONT);

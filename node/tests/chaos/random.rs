@@ -4,7 +4,6 @@ use std::env;
 use std::time::Duration;
 
 use parkhang_core::failpoint::Failpoint;
-use parkhang_state::StateStore;
 use parkhang_test_support::Wait;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
@@ -83,32 +82,13 @@ impl Cluster {
             .looking_every(LOOK);
         let mut died = 0;
         let look = async || {
-            if self.is_idle().await {
-                self.create_job(&format!("job-{}", self.jobs.len())).await;
-            }
+            self.keep_busy().await;
             died += self.replace_the_dead(random).await;
             died
         };
         if let Err(error) = wait.try_sees(look, |died| *died >= deaths).await {
             self.fail(&error.to_string()).await;
         }
-    }
-
-    async fn is_idle(&self) -> bool {
-        for job in &self.jobs {
-            if !self
-                .store
-                .job_by_id(job.id)
-                .await
-                .unwrap()
-                .unwrap()
-                .status
-                .is_final()
-            {
-                return false;
-            }
-        }
-        true
     }
 
     /// Starts processes in the place of those that have ended; returns how many.

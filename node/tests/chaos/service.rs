@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
+use std::iter;
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;
+use std::sync::atomic::{AtomicU16, Ordering};
 
 use parkhang_test_s3::external::Server;
 use serde::Deserialize;
@@ -30,9 +32,15 @@ pub(crate) struct Service {
 /// A port that is free now and stays so until a process of ours listens there: below those that the kernel gives to connections and to
 /// listeners that ask for any.
 fn free_port() -> u16 {
+    // No two services of these tests get the same one, though nobody listens there yet.
+    static NEXT: AtomicU16 = AtomicU16::new(0);
     let first = 20_000 + (std::process::id() % 10_000) as u16;
     let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
-    (first..32_768).find(is_free).expect("a port is free")
+    let next = || first + NEXT.fetch_add(1, Ordering::Relaxed);
+    iter::repeat_with(next)
+        .take(1_000)
+        .find(is_free)
+        .expect("a port is free")
 }
 
 impl Service {

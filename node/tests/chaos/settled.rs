@@ -21,6 +21,17 @@ impl Cluster {
         }
     }
 
+    /// Creates another job where all are over: on a busy machine that may be before anybody has looked.
+    pub(crate) async fn keep_busy(&mut self) {
+        for job in &self.jobs {
+            let found = self.store.job_by_id(job.id).await;
+            if !found.is_ok_and(|found| found.is_some_and(|found| found.status.is_final())) {
+                return;
+            }
+        }
+        self.create_job(&format!("more-{}", self.jobs.len())).await;
+    }
+
     /// Waits until nothing is left to do. Nodes that ended meanwhile are started again, as their host would.
     pub(crate) async fn settle(&mut self) {
         let wait = Wait::until("nothing is left to do");
