@@ -39,7 +39,7 @@ fn segmenter_error(bundle: &TempDir) -> WeightsError {
 fn a_bundle_in_a_folder_is_the_one_that_is_shipped() {
     let opened = Bundle::open(copy_of(RECOGNISER).path()).unwrap();
     let built_in = shipped::recogniser().unwrap();
-    assert_eq!(opened.name(), "parkhang-recogniser-9");
+    assert_eq!(opened.name(), "parkhang-recogniser-10");
     assert_eq!(opened.sha256(), built_in.sha256());
     assert_eq!(opened.description(), built_in.description());
     let symbols = opened.symbols("stacks").unwrap();
@@ -229,7 +229,7 @@ fn a_model_serves_only_its_purpose_and_its_heads() {
 fn a_second_reading_begins_below_a_confidence() {
     for below in ["1.5", "-0.1"] {
         let copy = copy_of(RECOGNISER);
-        edit(&copy, "\"below\": 0.7", &format!("\"below\": {below}"));
+        edit(&copy, "\"below\": 0.73", &format!("\"below\": {below}"));
         let error = load_recognizer(&Bundle::open(copy.path()).unwrap(), &cpu(), "stacks").unwrap_err();
         assert!(
             matches!(

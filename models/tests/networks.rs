@@ -50,7 +50,7 @@ fn recogniser(head: &str, threads: usize) -> Arc<dyn Recognizer> {
 /// The shipped recogniser, whose second network reads what the first one is less sure of than `below`.
 fn reading_again_below(below: f32, head: &str) -> Arc<dyn Recognizer> {
     let copy = copy_of("weights/recogniser");
-    edit(&copy, "\"below\": 0.7", &format!("\"below\": {below}"));
+    edit(&copy, "\"below\": 0.73", &format!("\"below\": {below}"));
     load_recognizer(&Bundle::open(copy.path()).unwrap(), &cpu(1), head).unwrap()
 }
 

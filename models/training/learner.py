@@ -54,6 +54,9 @@ class Teacher:
         if arguments.teacher_init:
             net.load_state_dict(load_weights(arguments.teacher_init))
         net.to(arguments.device, memory_format=torch.channels_last)
+        for module in net.modules():
+            if isinstance(module, nn.Dropout):
+                module.p = arguments.teacher_dropout
         self.rate = arguments.teacher**-0.5
         self.learner = Learner(net, arguments.rate * self.rate, arguments.average)
         self.smoothing, self.bf16 = arguments.smoothing, arguments.bf16

@@ -20,6 +20,8 @@ from render_lines import HEIGHT
 
 FEWEST_SORTED, COLUMNS_A_SORTED_LINE = 400, 25
 BATCHES_AHEAD = 4
+HARD_WEIGHT = 2.0
+"""How much more often the lines of `--hard` collections are drawn than their number asks for."""
 SHARDS_LOOKED_FOR_AFTER = 0.5
 
 Heads = tuple[Symbols, Symbols]
@@ -34,7 +36,7 @@ class Batches:
     ):
         self.folder, self.real_share, self.columns = pool, arguments.real_share, arguments.columns
         self.joined_share, self.rendered_strength = arguments.joined_share, arguments.rendered_strength
-        self.part, self.parts = part, parts
+        self.part, self.parts, self.hard = part, parts, arguments.hard
         seed = arguments.seed + 1000 * part + 1_000_003 * step
         self.rng, self.noise = random.Random(seed), np.random.default_rng(seed)
         self.loaded: list[str] = []
@@ -48,7 +50,10 @@ class Batches:
         self.by_group: dict[str, list[Sample]] = defaultdict(list)
         for sample in self.real:
             self.by_group[sample.group].append(sample)
-        self.weights = [len(self.by_group[sample.group]) ** -0.5 for sample in self.real]
+        self.weights = [len(self.by_group[sample.group]) ** -0.5 * self.urgency(sample) for sample in self.real]
+
+    def urgency(self, sample: Sample) -> float:
+        return HARD_WEIGHT if self.hard and self.hard in sample.group else 1.0
 
     def state(self) -> dict:
         return {"rng": self.rng.getstate(), "noise": self.noise.bit_generator.state, "loaded": list(self.loaded)} | {

@@ -23,7 +23,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 SHIPPED = HERE.parent / "weights" / "recogniser"
 WEIGHTS, SECOND_WEIGHTS = "model.safetensors", "second.safetensors"
-READ_AGAIN_BELOW = 0.7
+READ_AGAIN_BELOW = 0.73
 """Confidence of the first network below which the teacher reads a line again."""
 SEGMENTER_THRESHOLD = "0.85"
 # Of the weights of `--init` in those of the recogniser that goes on from them.

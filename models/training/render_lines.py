@@ -47,10 +47,11 @@ MASK_FACTOR, MASK_STEP, TALLEST_CUT = 1.7, 0.1, 3.0
 LEGIBLE_SHARE = 0.7
 HEAD_MARK = "༄༅། །"
 SAMPLE, SAMPLE_STACKS = "བཀྲ་ཤིས་བདེ་ལེགས་ཕུན་སུམ་ཚོགས", 19
+BILEVEL_SCANS, CLEAN_SCANS = 0.3, 0.35
 NARROWEST_STACK, TIGHTEST_PITCH = (7.5, 14.0), 0.65
 PITCHES, SMALL_PITCHES, SMALL_WRITING = (45, 112), (26, 45), 0.2
 NOTES, NOTES_OF_HANDS, SIZE_OF_NOTES = 0.07, 0.22, (0.35, 0.6)
-SLANTED_HANDS, STEEPEST_SLANT = 0.4, 0.25
+SLANTED_HANDS, STEEPEST_SLANT = 0.5, 0.3
 
 
 @lru_cache(maxsize=None)
@@ -210,12 +211,12 @@ def render_line(rng: random.Random, fonts: list[str], corpus: Corpus, cursive_sh
         letter = min(0.35 * unit, 1.2 * width)
         strokes = inked(rng, noise, ink, letter)
         scan = rng.random()
-        bilevel = scan < 0.35
+        bilevel = scan < BILEVEL_SCANS
         if bilevel:
             grey = bilevel_scan(rng, noise, strokes)
         else:
             strokes = red_ink(rng, strokes, core)
-            grey = LINEAR[clean_scan(rng, noise, strokes) if scan < 0.8 else grey_scan(rng, noise, strokes, letter)]
+            grey = LINEAR[clean_scan(rng, noise, strokes) if scan < BILEVEL_SCANS + CLEAN_SCANS else grey_scan(rng, noise, strokes, letter)]
         drawn = ink > 127
         if drawn.any() and np.mean(grey[drawn] < np.median(grey)) < LEGIBLE_SHARE:
             continue

@@ -186,6 +186,7 @@ def main():
     parser.add_argument("--average", type=float, default=0.998, help="decay of the moving average of the weights in a step")
     parser.add_argument("--teacher", type=float, default=0.0, help="train a network of so many times the width to teach this one")
     parser.add_argument("--teacher-init", help="weights for the teacher to start from")
+    parser.add_argument("--teacher-dropout", type=float, default=0.05, help="it is wide enough to learn the real lines by heart")
     parser.add_argument("--teacher-until", type=float, default=0.6, help="share of the training in which the teacher learns")
     parser.add_argument("--start-share", type=float, default=0.0, help="of the weights of --init in what is saved at the end")
     parser.add_argument("--resume", action="store_true", help="go on after the last checkpoint of OUT")
@@ -290,6 +291,8 @@ def main():
             log(loss=[round(value, 4) for value in mean.tolist()], rate=float(f"{rate:.2e}"))
         if step % arguments.checkpoint_every == 0:
             save(student.average, arguments.out)
+            if teacher:
+                save(teacher.learner.average, f"{arguments.out}.teacher")
             state = {"student": student.state(), "teacher": teacher and teacher.learner.state()}
             state |= {"torch": torch.get_rng_state(), "batches": batches.state()}
             numbers = {id(sample): number for number, sample in enumerate(all_real)}
