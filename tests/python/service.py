@@ -1,7 +1,8 @@
 """A service that takes jobs, tells of their end or is asked for it, and counts what it was given.
 
 It prints its address. Of the stages in --tell it tells the ends by signed webhooks to WEBHOOK, again and again until somebody takes them. With
---hold nothing ends before POST /release. GET /log has all jobs: their keys, how often each was submitted, and when the job was taken and told.
+--hold nothing ends before POST /release. GET /log has all jobs: their keys, how often each was submitted and with how many different bodies,
+and when the job was taken and told.
 """
 
 import argparse
@@ -15,7 +16,6 @@ import time
 from urllib.parse import urlsplit
 
 TRIES = 200
-PAUSE_S = 0.3
 TELLS = 32  # at once
 
 
@@ -24,6 +24,7 @@ class Service:
         self.options = options
         self.jobs = {}
         self.keys = {}
+        self.bodies = {}
         self.released = asyncio.Event()
         self.numbers = itertools.count(1)
         self.tasks = set()
@@ -31,17 +32,21 @@ class Service:
         if not options.hold:
             self.released.set()
 
-    def submit(self, key, body):
+    def submit(self, key, sent):
         if key not in self.keys:
+            body = json.loads(sent)
             stage, row = body["stage"], body.get("taskId", body.get("id"))
             job = {"key": key, "stage": stage, "id": str(row), "submits": 0, "told": 0, "taken": time.time(), "status": "running"}
             job["job"] = f"{stage}-{next(self.numbers)}"
+            self.bodies[key] = set()
             self.keys[key] = self.jobs[job["job"]] = job
             task = asyncio.create_task(self.work(job))
             self.tasks.add(task)
             task.add_done_callback(self.tasks.discard)
         job = self.keys[key]
         job["submits"] += 1
+        self.bodies[key].add(hashlib.sha256(sent).digest())
+        job["bodies"] = len(self.bodies[key])
         return 202, {"jobId": job["job"]}
 
     async def work(self, job):
@@ -51,17 +56,17 @@ class Service:
         if job["stage"] not in self.options.tell.split(","):
             return
         message = {"stage": job["stage"], "leadId": job["id"], "jobId": job["job"], "status": "completed", "result": job["result"]}
-        for _ in range(TRIES):
+        for _ in range(self.options.tries):
             async with self.telling:
                 status = await tell(self.options.webhook, json.dumps(message).encode())
             job["told"] += 1
             if status in (200, 404):
                 return
-            await asyncio.sleep(PAUSE_S)
+            await asyncio.sleep(self.options.pause)
 
     def answer(self, method, path, headers, body):
         if method == "POST" and path == "/jobs":
-            return self.submit(headers["idempotency-key"], json.loads(body))
+            return self.submit(headers["idempotency-key"], body)
         if method == "POST" and path == "/release":
             self.released.set()
             return 200, {}
@@ -125,6 +130,8 @@ async def main():
     parser.add_argument("--work", type=float, default=0.3)
     parser.add_argument("--tell", default="")
     parser.add_argument("--webhook", default="")
+    parser.add_argument("--tries", type=int, default=TRIES, help="of each message")
+    parser.add_argument("--pause", type=float, default=0.3, help="between these")
     parser.add_argument("--hold", action="store_true")
     service = Service(parser.parse_args())
     server = await asyncio.start_server(service.serve, "127.0.0.1", 0, backlog=1000)

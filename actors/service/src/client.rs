@@ -30,6 +30,15 @@ pub trait JobService: Send + Sync + fmt::Debug {
     /// [`ServiceError`] if the service did not take the job, or did not say so.
     async fn submit(&self, key: &str, body: String) -> Result<String, ServiceError>;
 
+    /// Divides a body into those that are submitted one after the other: the job is all of them, and its id their ids, with spaces in between.
+    ///
+    /// # Errors
+    ///
+    /// [`ServiceError`] if the body is none of this service.
+    fn parts(&self, body: String) -> Result<Vec<String>, ServiceError> {
+        Ok(vec![body])
+    }
+
     /// Returns whether the service takes submits with the same key for one. Who may have submitted to another must find the job first.
     fn knows_keys(&self) -> bool {
         true

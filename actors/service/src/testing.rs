@@ -9,8 +9,9 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{HeaderMap, Request, Response};
 use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 
 /// Request that came: its method and path, its headers, its body.
 pub(crate) type Seen = (String, HeaderMap, String);
@@ -63,5 +64,61 @@ impl Answering {
             seen,
             _server: server,
         }
+    }
+}
+
+/// Frame of a body that is sent piece by piece.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Frame {
+    /// Its length stands in the head.
+    Length,
+    Chunks,
+    /// It ends with the connection.
+    Connection,
+}
+
+/// Service that answers one request with 100 MiB.
+pub(crate) struct Streaming {
+    pub(crate) url: String,
+    written: JoinHandle<usize>,
+}
+
+impl Streaming {
+    const BODY: usize = 100 << 20;
+    const PIECE: usize = 64 << 10;
+
+    pub(crate) async fn with(status: u16, frame: Frame) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let written = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut head = Vec::new();
+            while !head.ends_with(b"\r\n\r\n") {
+                head.push(stream.read_u8().await.unwrap());
+            }
+            let framing = match frame {
+                Frame::Length => format!("content-length: {}", Self::BODY),
+                Frame::Chunks => "transfer-encoding: chunked".to_owned(),
+                Frame::Connection => "connection: close".to_owned(),
+            };
+            let head = format!("HTTP/1.1 {status} Said\r\n{framing}\r\n\r\n");
+            stream.write_all(head.as_bytes()).await.unwrap();
+            let mut piece = vec![b' '; Self::PIECE];
+            if frame == Frame::Chunks {
+                piece = [format!("{:x}\r\n", Self::PIECE).as_bytes(), &piece, b"\r\n"].concat();
+            }
+            for number in 0..Self::BODY / Self::PIECE {
+                if stream.write_all(&piece).await.is_err() {
+                    return number * Self::PIECE;
+                }
+            }
+            Self::BODY
+        });
+        Self { url, written }
+    }
+
+    /// Bytes of the body that the connection took before the client closed it.
+    pub(crate) async fn written(self) -> usize {
+        self.written.await.unwrap()
     }
 }

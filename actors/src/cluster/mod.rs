@@ -19,6 +19,7 @@
 mod changing_files;
 mod connection;
 mod connection_tracker;
+mod description;
 mod endpoint;
 mod endpoint_discovery;
 mod error;

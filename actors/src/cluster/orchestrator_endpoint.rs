@@ -7,8 +7,8 @@ use super::registry::NodeRegistry;
 use crate::orchestrator::OrchestratorHandle;
 use crate::supervisor::ControlPlane;
 use crate::wire::{
-    EndpointInfo, EndpointRole, Envelope, Fault, Handshake, Heartbeat, HeartbeatReply, Kind, NodeNotice,
-    NodePhase, Notice, NoticeReply, Report, Spend, Unusable,
+    Askers, AskersReply, EndpointInfo, EndpointRole, Envelope, Fault, Handshake, Heartbeat, HeartbeatReply,
+    Kind, NodeNotice, NodePhase, Notice, NoticeReply, Report, Spend, Unusable,
 };
 use parkhang_core::domain::{Epoch, ReportReply};
 
@@ -46,6 +46,13 @@ impl Answer for OrchestratorEndpoint {
             Kind::NodeNotice => {
                 self.note(request(envelope)?)?;
                 seal(&NoticeReply)
+            }
+            Kind::Askers => {
+                let Askers { services } = request(envelope)?;
+                let nodes = services.iter().map(|service| self.registry.askers(service));
+                seal(&AskersReply {
+                    nodes: nodes.collect(),
+                })
             }
             kind => Err(unexpected(kind)),
         }

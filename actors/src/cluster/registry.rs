@@ -105,6 +105,13 @@ impl NodeRegistry {
         }
     }
 
+    /// Counts the nodes that are there and ask a service while their stages wait.
+    pub(super) fn askers(&self, service: &str) -> u32 {
+        let nodes = self.nodes();
+        let asks = |node: &&NodeRecord| node.asks(service);
+        u32::try_from(nodes.values().filter(asks).count()).unwrap_or(u32::MAX)
+    }
+
     /// Waits until a node came, went, or runs other stages than before. Only one caller may wait.
     pub async fn news(&self) {
         self.news.notified().await;

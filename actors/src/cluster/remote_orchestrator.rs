@@ -12,6 +12,7 @@ use ractor_cluster::RactorMessage;
 use tokio::sync::watch;
 use tracing::{debug, info, warn};
 
+use super::description::describe;
 use super::endpoint::{
     AskError, Endpoint, LEASES_PER_MESSAGE, ORCHESTRATORS, ask, introduction, open_endpoint,
 };
@@ -47,7 +48,7 @@ pub struct UplinkConfig {
     pub scope: String,
     /// Description of the node, without its pools and actors.
     pub about: NodeAbout,
-    /// Services that the node asks while its stages wait, which the description is to tell of.
+    /// Services that the node asks while its stages wait, which the description is to tell of. They are asked nothing before its answer.
     pub engines: Vec<Engine>,
     /// Time between two descriptions sent to the leader.
     pub heartbeat: Duration,
@@ -98,6 +99,9 @@ impl RemoteOrchestrator {
         let (sender, leader) = watch::channel(None);
         let (latest, call_timeout) = (Arc::new(LatestEpoch::default()), config.call_timeout);
         let book = IdempotentExecutor::default();
+        for engine in &config.engines {
+            engine.share(0);
+        }
         let arguments = UplinkArguments {
             config,
             leader: sender,
@@ -428,8 +432,7 @@ impl Actor for Uplink {
         _: &mut UplinkState,
     ) -> Result<(), ActorProcessingErr> {
         match event {
-            // Without an endpoint its pool would be out of reach unnoticed; the end of this actor is seen in
-            // `ended`.
+            // Without an endpoint its pool would be out of reach unnoticed; the end of this actor is seen in `ended`.
             SupervisionEvent::ActorFailed(_, error) => Err(error),
             _ => Ok(()),
         }
@@ -462,6 +465,7 @@ impl UplinkState {
         };
         let (leader, limit) = (self.arguments.leader.borrow().clone(), config.call_timeout);
         let (book, notices) = (self.arguments.book.clone(), self.notices.clone());
+        let engines = config.engines.clone();
         let number = notices.fetch_add(1, Ordering::Relaxed) + 1;
         tokio::spawn(async move {
             if notice.phase != NodePhase::Leaving {
@@ -474,10 +478,8 @@ impl UplinkState {
             if reply.is_none() && notices.load(Ordering::Relaxed) != number {
                 return;
             }
-            if let (Some(leader), Ok(notice)) = (leader, NodeNotice::try_from(&notice))
-                && let Err(error) = ask(&leader.endpoint, &notice, limit).await
-            {
-                debug!(%error, "the leader did not answer the description of this node");
+            if let (Some(leader), Ok(notice)) = (leader, NodeNotice::try_from(&notice)) {
+                describe(&notice, &engines, &leader.endpoint, limit).await;
             }
             // The caller may have timed out.
             if let Some(reply) = reply {

@@ -11,6 +11,7 @@ mod lately;
 mod operations;
 mod pace;
 mod page;
+mod permits;
 mod picture;
 mod vision;
 
@@ -57,9 +58,9 @@ pub struct EngineSettings {
     pub timeout: Duration,
     /// Largest answer about one page, in bytes.
     pub max_body: usize,
-    /// Requests under way at once.
+    /// Requests under way at once, of all nodes that ask it.
     pub in_flight: usize,
-    /// Most requests in a second.
+    /// Most requests in a second, of all nodes that ask it.
     pub rate: Option<Rate>,
     /// Pause after a failure of the service, which doubles with each one in a row.
     pub backoff: Duration,
@@ -182,12 +183,21 @@ impl Engine {
         &self.0.model
     }
 
+    fn pace(&self) -> &Pace {
+        match &self.0.protocol {
+            Protocol::Vision(engine) => &engine.pace,
+            Protocol::Chat(engine) => &engine.pace,
+        }
+    }
+
     /// Describes how the service is doing, as far as this node has found out.
     pub fn record(&self, now: DateTime<Utc>) -> EngineRecord {
-        match &self.0.protocol {
-            Protocol::Vision(engine) => engine.pace.record(now),
-            Protocol::Chat(engine) => engine.pace.record(now),
-        }
+        self.pace().record(now)
+    }
+
+    /// Has this node ask its part of what so many nodes together may ask, with this one; 0 has it ask nothing before it knows.
+    pub fn share(&self, nodes: u32) {
+        self.pace().share(nodes);
     }
 
     pub fn prices(&self) -> &Prices {

@@ -15,7 +15,6 @@ use parkhang_service::{JobFailure, JobLook, JobService, ServiceError, VisionClie
 use parkhang_store::artifact::Digest;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use tracing::warn;
 
 /// Digest of what is asked of a reader about pages, each with its name and what it is made of.
 pub fn asked_about<'a>(reader: Digest, pages: impl IntoIterator<Item = (&'a str, Digest)>) -> Digest {
@@ -48,36 +47,43 @@ pub struct VisionOperations {
 impl VisionOperations {
     /// Id of a job all of whose answers are there, and whose operations nobody knows.
     pub const FOUND: &'static str = "found";
+}
 
-    async fn begin(&self, images: &[String], output: &str) -> Result<String, ServiceError> {
-        let answer = self
-            .client
-            .begin(&operation_body(images, &self.feature, output))
-            .await?;
-        let name = operation_name(&answer).map_err(ServiceError::Malformed)?;
-        Ok(name.to_owned())
-    }
+fn pages_of(body: &str) -> Result<PagesToRead, ServiceError> {
+    serde_json::from_str(body).map_err(|error| ServiceError::Malformed(error.to_string()))
 }
 
 #[async_trait]
 impl JobService for VisionOperations {
+    /// Begins one operation.
     async fn submit(&self, _: &str, body: String) -> Result<String, ServiceError> {
-        let pages: PagesToRead =
-            serde_json::from_str(&body).map_err(|error| ServiceError::Malformed(error.to_string()))?;
-        let mut names = Vec::new();
-        for (part, images) in pages.images.chunks(OPERATION_IMAGES).enumerate() {
-            let output = format!("{}{}/", pages.output, part + 1);
-            match self.begin(images, &output).await {
-                Ok(name) => names.push(name),
-                Err(error) if names.is_empty() => return Err(error),
-                // Responses that were taken are paid for. The pages of this operation are asked for again alone, as those that fail are.
-                Err(error) => warn!(%error, output, "an operation could not be begun beside others"),
-            }
+        let PagesToRead { images, output } = pages_of(&body)?;
+        if images.is_empty() {
+            return Ok(Self::FOUND.to_owned());
         }
-        match names.is_empty() {
-            true => Ok(Self::FOUND.to_owned()),
-            false => Ok(names.join(" ")),
+        let answer = self
+            .client
+            .begin(&operation_body(&images, &self.feature, &output))
+            .await?;
+        let name = operation_name(&answer).map_err(ServiceError::Malformed)?;
+        Ok(name.to_owned())
+    }
+
+    /// One body for each operation.
+    fn parts(&self, body: String) -> Result<Vec<String>, ServiceError> {
+        let PagesToRead { images, output } = pages_of(&body)?;
+        if images.is_empty() {
+            return Ok(vec![body]);
         }
+        let parts = images.chunks(OPERATION_IMAGES).zip(1..);
+        let parts = parts.map(|(images, part)| {
+            json!(PagesToRead {
+                images: images.to_vec(),
+                output: format!("{output}{part}/"),
+            })
+            .to_string()
+        });
+        Ok(parts.collect())
     }
 
     fn knows_keys(&self) -> bool {

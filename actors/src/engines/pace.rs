@@ -8,11 +8,12 @@ use chrono::{DateTime, Utc};
 use parkhang_core::domain::{EngineRecord, FailureKind, ServiceRecord};
 use parkhang_core::policy::breaker::Breaker;
 use parkhang_service::ServiceError;
-use tokio::sync::{MutexGuard, Semaphore, SemaphorePermit};
+use tokio::sync::{MutexGuard, watch};
 use tokio::time::{Instant, sleep};
 
 use super::error::Failure;
 use super::lately::Lately;
+use super::permits::{Permit, Permits};
 use crate::services::{Rate, ServiceHealth};
 
 /// Tries of a request, with the first one.
@@ -22,7 +23,11 @@ const LONGEST: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 pub(super) struct Pace {
-    permits: Semaphore,
+    permits: Permits,
+    /// Requests under way at once of all nodes that ask the service.
+    in_flight: usize,
+    /// Number of these nodes, with this one; 0 as long as it is to be told and is not.
+    nodes: watch::Sender<u32>,
     /// Held by the one request that is sent while the service is in doubt.
     probe: tokio::sync::Mutex<()>,
     health: ServiceHealth,
@@ -51,20 +56,31 @@ impl Drop for UnderWay<'_> {
 /// Right to send a request.
 #[derive(Debug)]
 pub(super) struct Turn<'a> {
-    _permit: Option<SemaphorePermit<'a>>,
+    _permit: Permit<'a>,
     _probe: Option<MutexGuard<'a, ()>>,
 }
 
 impl Pace {
     pub(super) fn new(service: &str, in_flight: usize, rate: Option<Rate>, backoff: Duration) -> Self {
         Self {
-            permits: Semaphore::new(in_flight.clamp(1, Semaphore::MAX_PERMITS)),
+            permits: Permits::new(in_flight),
+            in_flight,
+            nodes: watch::Sender::new(1),
             probe: tokio::sync::Mutex::const_new(()),
             health: ServiceHealth::with_breaker(service, rate, Breaker::new(backoff)),
             backoff,
             under_way: AtomicU64::new(0),
             answered: Mutex::default(),
         }
+    }
+
+    /// Leaves each of so many nodes its part of what the service may be asked; 0 has this one ask nothing before it knows.
+    pub(super) fn share(&self, nodes: u32) {
+        if nodes > 0 {
+            self.permits.resize(self.in_flight / nodes as usize);
+            self.health.share(nodes);
+        }
+        self.nodes.send_replace(nodes);
     }
 
     fn answered(&self) -> std::sync::MutexGuard<'_, Lately> {
@@ -101,8 +117,9 @@ impl Pace {
     ///
     /// [`Failure::LeftAlone`] if that takes too long.
     pub(super) async fn turn(&self) -> Result<Turn<'_>, Failure> {
-        // It is never closed.
-        let permit = self.permits.acquire().await.ok();
+        // Fails only when this is dropped.
+        let _ = self.nodes.subscribe().wait_for(|nodes| *nodes > 0).await;
+        let permit = self.permits.acquire().await;
         let mut probe = None;
         loop {
             let rest = self.health.pause();
@@ -241,6 +258,48 @@ mod tests {
             pace.ask(|| std::future::ready(Ok(()))).await.unwrap();
         }
         assert_eq!(started.elapsed(), Duration::from_secs(2));
+    }
+
+    /// Rows: 84.
+    #[tokio::test(start_paused = true)]
+    async fn nodes_have_the_bounds_of_a_service_together() {
+        let paces = [0; 3].map(|_| Pace::new("vision", 6, Rate::new(6), Duration::from_secs(1)));
+        for pace in &paces {
+            pace.share(0);
+        }
+        let under_way = Cell::new(0);
+        let most = Cell::new(0);
+        let asks = || {
+            let asks = paces.iter().flat_map(|pace| [pace; 12]);
+            join_all(asks.map(async |pace| {
+                let asked = pace.ask(async || {
+                    under_way.set(under_way.get() + 1);
+                    most.set(most.get().max(under_way.get()));
+                    sleep(Duration::from_secs(2)).await;
+                    under_way.set(under_way.get() - 1);
+                    Ok(())
+                });
+                asked.await.unwrap();
+            }))
+        };
+        let started = Instant::now();
+        let told = async {
+            sleep(Duration::from_secs(5)).await;
+            assert_eq!(most.get(), 0, "a node asks before it knows of the others");
+            paces.iter().for_each(|pace| pace.share(3));
+        };
+        tokio::join!(asks(), told);
+        assert_eq!(most.get(), 6);
+        // Two of twelve requests at once of each node, each of them two seconds, and a turn every half second.
+        let took = started.elapsed() - Duration::from_secs(5);
+        assert!(
+            (Duration::from_secs(12)..Duration::from_secs(14)).contains(&took),
+            "{took:?}"
+        );
+        paces.iter().for_each(|pace| pace.share(100));
+        most.set(0);
+        asks().await;
+        assert_eq!(most.get(), 3, "each may ask one");
     }
 
     /// Rows: 84.

@@ -19,7 +19,7 @@ mod submit;
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -31,6 +31,7 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use tracing::{debug, error, warn};
 
 use self::inbox::{Subject, subject, told};
@@ -56,6 +57,8 @@ const MESSAGES_AT_ONCE: usize = 16;
 const TELL_COUNTS: Duration = Duration::from_secs(5);
 /// Submits to one service at the same time.
 const SUBMITS: usize = 8;
+/// Longest time that a process stays for answers to submits that nobody else could hear.
+const PARTING: Duration = Duration::from_secs(10);
 
 /// Stage that a service does.
 #[derive(Debug)]
@@ -89,11 +92,11 @@ pub struct Site {
 struct SharedService {
     health: ServiceHealth,
     max_in_flight: usize,
-    submits: Semaphore,
+    submits: Arc<Semaphore>,
     /// Work that the service had of others at the last look.
     elsewhere: AtomicUsize,
     /// Leases whose submit is requested or under way, over all stages.
-    under_way: Mutex<HashSet<Fence>>,
+    under_way: watch::Sender<HashSet<Fence>>,
 }
 
 /// Stage with all that works on it.
@@ -113,6 +116,8 @@ pub struct ExternalStages {
     served_stages: Vec<Arc<ServedStage>>,
     services: BTreeMap<String, Arc<SharedService>>,
     requests: Mutex<Option<mpsc::UnboundedReceiver<Request>>>,
+    /// Submits to services that know no keys, each until its answer is written.
+    keyless: TaskTracker,
     /// True once the orchestrator knows the pools, and by them the tries that the stages grant.
     is_known: watch::Sender<bool>,
     /// Keeps messages until then.
@@ -120,9 +125,21 @@ pub struct ExternalStages {
 }
 
 impl SharedService {
-    fn under_way(&self) -> MutexGuard<'_, HashSet<Fence>> {
-        // An insert or a removal cannot be left half done.
-        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Notes that the submit of a lease is under way. Returns false if it was before.
+    fn begin(&self, fence: &Fence) -> bool {
+        self.under_way
+            .send_if_modified(|under_way| under_way.insert(fence.clone()))
+    }
+
+    fn end(&self, fence: &Fence) {
+        self.under_way
+            .send_if_modified(|under_way| under_way.remove(fence));
+    }
+
+    /// Waits until this holds of the leases whose submits are under way.
+    async fn until(&self, holds: impl FnMut(&HashSet<Fence>) -> bool) {
+        // Fails only when this is dropped.
+        let _ = self.under_way.subscribe().wait_for(holds).await;
     }
 
     /// Number of jobs of tasks that it may have at once, beside what it has of others.
@@ -132,7 +149,7 @@ impl SharedService {
     }
 
     fn admits(&self) -> usize {
-        self.health.admits(self.under_way().len())
+        self.health.admits(self.under_way.borrow().len())
     }
 }
 
@@ -159,9 +176,9 @@ impl ExternalStages {
                         Some(store.clone()),
                     ),
                     max_in_flight: bounds.map_or(usize::MAX, |bounds| bounds.max_in_flight),
-                    submits: Semaphore::new(SUBMITS),
+                    submits: Arc::new(Semaphore::new(SUBMITS)),
                     elsewhere: AtomicUsize::new(0),
-                    under_way: Mutex::default(),
+                    under_way: watch::Sender::default(),
                 })
             });
             served_stages.push(Arc::new(ServedStage {
@@ -179,11 +196,13 @@ impl ExternalStages {
             served_stages,
             services,
             requests: Mutex::new(Some(receiver)),
+            keyless: TaskTracker::new(),
             is_known: watch::Sender::new(false),
         }
     }
 
-    /// Works on all stages, for ever, unless a part of it panicked. Dropping the future ends all of it at once, and loses nothing.
+    /// Works on all stages, for ever, unless a part of it panicked. Dropping the future ends it at once and loses nothing, but for submits
+    /// to services that know no keys: those end by themselves, see [`part`](Self::part).
     pub async fn run(self: &Arc<Self>) {
         // Two runs would submit the same leases; the second one finds nothing to receive.
         let receiver = self
@@ -234,6 +253,14 @@ impl ExternalStages {
                     return;
                 }
             }
+        }
+    }
+
+    /// Waits for a while until the answers are written of all submits that nobody else could hear. The process may end then.
+    pub async fn part(&self) {
+        self.keyless.close();
+        if timeout(PARTING, self.keyless.wait()).await.is_err() {
+            warn!("answers of services to submits are not waited for any longer");
         }
     }
 

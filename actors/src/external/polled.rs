@@ -54,6 +54,8 @@ impl PolledJobs for PolledLeases<'_> {
             let Some(fence) = lease.task.fence() else { continue };
             let began = lease.task.started_at;
             match lease.job {
+                // Further parts of the job are yet to be begun.
+                Some(_) if self.served.shared.under_way.borrow().contains(&fence) => {}
                 Some(job) => jobs.push((job, fence)),
                 None if began.is_some_and(|began| now - began < ON_ITS_WAY) => {}
                 // Fails only when the work on external stages has ended.

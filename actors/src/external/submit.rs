@@ -1,6 +1,7 @@
 //! Submits: work of a lease is sent to its service, under a key made of the fence.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use parkhang_core::domain::{
     ErrorCategory, Expense, FailureKind, Fence, Job, ServiceJob, StageError, StageRun, StageVerdict, Task,
@@ -10,9 +11,9 @@ use parkhang_core::failpoint::Failpoint;
 use parkhang_service::JobFailure;
 use parkhang_state::StateError;
 use parkhang_store::artifact::ArtifactLayout;
-use tokio::sync::SemaphorePermit;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::sleep;
-use tracing::{debug, warn};
+use tracing::{debug, error, warn};
 
 use super::before::Before;
 use super::context::context;
@@ -20,6 +21,9 @@ use super::pages::{Unsubmitted, VolumePages};
 use super::result::failed;
 use super::{ExternalStages, ServedStage};
 use crate::services::{FIRST_WRITE_PAUSE, StageService, WRITES};
+
+/// Longest pause between tries to write a job that is known from one answer alone.
+const LONGEST_WRITE_PAUSE: Duration = Duration::from_secs(5);
 
 /// Work that leaves for a service.
 #[derive(Debug)]
@@ -41,7 +45,7 @@ pub(super) struct Submission {
 impl ServedStage {
     /// Requests the submit of a lease, unless it is under way. Returns false if nobody carries out requests any more.
     pub(super) fn request(self: &Arc<Self>, fence: Fence, is_resumed: bool) -> bool {
-        if !self.shared.under_way().insert(fence.clone()) {
+        if !self.shared.begin(&fence) {
             return true;
         }
         let submission = Submission {
@@ -66,7 +70,7 @@ impl ServedStage {
 impl Drop for Submission {
     fn drop(&mut self) {
         let shared = &self.served.shared;
-        shared.under_way().remove(&self.fence);
+        shared.end(&self.fence);
         // Another one may have its turn.
         if shared.health.is_limited() {
             shared.health.announce();
@@ -75,9 +79,9 @@ impl Drop for Submission {
 }
 
 /// End of a submit.
-enum Submitted<'a> {
-    /// The service has named the job. Its expense is to be written under the permit, as no more than that may go beyond a budget.
-    Job(TakenJob, SemaphorePermit<'a>),
+enum Submitted {
+    /// The service has named the job, and that is written.
+    Recorded,
     /// The service may have taken the job, and knows no keys: its answers are waited for until the lease runs out, and nothing is sent.
     Awaited,
     /// Nothing was sent now, as the service takes nothing. Something may have been before.
@@ -89,10 +93,26 @@ enum Submitted<'a> {
     Failed(JobFailure),
 }
 
+/// Work of a lease as it is sent.
+struct Outgoing {
+    /// Bodies, of which each begins a part of the job.
+    parts: Vec<String>,
+    place: Option<String>,
+    usage: Usage,
+    /// Right to submit. The expense is written under it, as no more than that may go beyond a budget.
+    permit: OwnedSemaphorePermit,
+}
+
+enum Prepared {
+    Outgoing(Outgoing),
+    /// Nothing is to be sent.
+    Not(Submitted),
+}
+
 /// Job that a service has taken for a lease.
 #[derive(Debug)]
 pub(super) struct TakenJob {
-    /// Id that the service gave it.
+    /// Id that the service gave it, or those of its parts.
     pub(super) id: String,
     /// Place at which the service writes its answers itself.
     pub(super) place: Option<String>,
@@ -112,7 +132,7 @@ pub(super) fn key(fence: &Fence) -> String {
 }
 
 impl ExternalStages {
-    pub(super) async fn carry_out(&self, request: Request) {
+    pub(super) async fn carry_out(self: &Arc<Self>, request: Request) {
         match request {
             Request::Submit(submission) => self.submit(submission).await,
             Request::Cancel(served, fences) => {
@@ -125,6 +145,8 @@ impl ExternalStages {
 
     /// Tells the service once that the job of a lease is no longer wanted. Whatever it makes of that, the lease is over.
     async fn cancel(&self, served: &ServedStage, fence: &Fence) {
+        // The answer to its submit may still be awaited.
+        served.shared.until(|under_way| !under_way.contains(fence)).await;
         let jobs = self
             .site
             .services
@@ -140,16 +162,30 @@ impl ExternalStages {
     }
 
     /// Submits the work of a lease, and writes what became of that. What cannot be written is submitted again, under the same key.
-    async fn submit(&self, submission: Submission) {
+    async fn submit(self: &Arc<Self>, submission: Submission) {
+        let submission = Arc::new(submission);
         let (fence, is_resumed) = (&submission.fence, submission.is_resumed);
         let knows_keys = submission.served.stage.service.client.knows_keys();
-        let written = match self.send(&submission).await {
-            Ok(Submitted::Job(job, permit)) => {
-                let expense = submission.served.expense(fence, job.usage);
-                self.record(&expense, job, permit).await;
-                Ok(())
+        let submitted = match self.prepare(&submission).await {
+            Ok(Prepared::Outgoing(outgoing)) => {
+                let transmitted = self.clone().transmit(submission.clone(), outgoing);
+                match knows_keys {
+                    true => Ok(transmitted.await),
+                    // Nobody else could hear of the job, whoever leads by then.
+                    false => match self.keyless.spawn(transmitted).await {
+                        Ok(submitted) => Ok(submitted),
+                        Err(panic) => {
+                            error!(task = %fence.task, %panic, "a submit ended early");
+                            Ok(Submitted::Awaited)
+                        }
+                    },
+                }
             }
-            Ok(Submitted::Awaited) => Ok(()),
+            Ok(Prepared::Not(submitted)) => Ok(submitted),
+            Err(error) => Err(error),
+        };
+        let written = match submitted {
+            Ok(Submitted::Recorded | Submitted::Awaited) => Ok(()),
             // It may have the job already: under another key it would do the work twice.
             Ok(Submitted::Nothing) if is_resumed => Ok(()),
             Ok(Submitted::Failed(failure))
@@ -183,73 +219,130 @@ impl ExternalStages {
         jobs.map_or(true, |jobs| jobs.iter().any(|job| job.fence == *fence))
     }
 
-    async fn send<'a>(&self, submission: &'a Submission) -> Result<Submitted<'a>, StateError> {
+    /// Finds out what is to be sent for a lease, and writes that it will be.
+    async fn prepare(&self, submission: &Submission) -> Result<Prepared, StateError> {
         let Submission {
             served,
             fence,
             is_resumed,
         } = submission;
         let (service, health) = (&served.stage.service, &served.shared.health);
+        if !service.client.knows_keys() {
+            // The job of an earlier lease may have the same work in hand, and its name is on the way.
+            let is_before = |other: &Fence| {
+                let age = |fence: &Fence| (fence.generation, fence.attempt);
+                (other.task, &other.stage) == (fence.task, &fence.stage) && age(other) < age(fence)
+            };
+            served
+                .shared
+                .until(|under_way| !under_way.iter().any(is_before))
+                .await;
+        }
+        let nothing = Ok(Prepared::Not(Submitted::Nothing));
         // Never closed.
-        let Ok(permit) = served.shared.submits.acquire().await else {
-            return Ok(Submitted::Nothing);
+        let Ok(permit) = served.shared.submits.clone().acquire_owned().await else {
+            return nothing;
         };
         health.turn().await;
         // Behind the permit, as there may be thousands of leases, and not as many connections to the database.
         if *is_resumed && self.has_job(fence).await {
-            return Ok(Submitted::Nothing);
+            return nothing;
         }
         // A neighbour may just have found out that the service takes nothing.
         if !health.pause().is_zero() || !service.is_there(health).await {
-            return Ok(Submitted::Nothing);
+            return nothing;
         }
         let store = &self.site.store;
         let task = store.task(fence.task).await?;
         let Some(task) = task.filter(|task| task.fence().as_ref() == Some(fence)) else {
-            return Ok(Submitted::Nothing);
+            return nothing;
         };
         let Some(job) = store.job_by_id(task.job_id).await? else {
-            return Ok(Submitted::Nothing);
+            return nothing;
         };
         let runs = store.stage_runs(task.id).await?;
         let request = self.request(service, &job, &task, fence, &runs).await;
         let (body, pages) = match request {
             Ok(request) => request,
             // A job that may have been submitted is not given up because the storage is away.
-            Err(Unsubmitted::Outage(_)) if *is_resumed => return Ok(Submitted::Nothing),
+            Err(Unsubmitted::Outage(_)) if *is_resumed => return nothing,
             Err(Unsubmitted::Failed(failure)) if *is_resumed && failure.kind == FailureKind::Retriable => {
-                return Ok(Submitted::Nothing);
+                return nothing;
             }
-            Err(Unsubmitted::Outage(reason)) => return Ok(Submitted::Away(reason)),
-            Err(Unsubmitted::Failed(failure)) => return Ok(Submitted::Failed(failure)),
+            Err(Unsubmitted::Outage(reason)) => return Ok(Prepared::Not(Submitted::Away(reason))),
+            Err(Unsubmitted::Failed(failure)) => return Ok(Prepared::Not(Submitted::Failed(failure))),
+        };
+        let parts = match service.client.parts(body) {
+            Ok(parts) => parts,
+            Err(error) => return Ok(Prepared::Not(Submitted::Failed(service.retry.failure(error)))),
         };
         // A submit that may have been sent before may be paid for already, and goes on.
         let is_first = self.site.services.intend_submit(fence, (self.site.now)()).await?;
         Failpoint::SubmitIntended.pass();
         if let Some(pages) = pages.as_ref().filter(|_| !(is_first && job.config.force)) {
             match self.before(served, fence, pages, is_first).await? {
-                Before::Taken(job) => return Ok(Submitted::Job(job, permit)),
-                Before::Unsaid => return Ok(Submitted::Nothing),
-                Before::Unknown if !is_first => return Ok(Submitted::Awaited),
+                Before::Taken(job) => {
+                    self.record(served, fence, &job, permit).await;
+                    return Ok(Prepared::Not(Submitted::Recorded));
+                }
+                Before::Unsaid => return nothing,
+                Before::Unknown if !is_first => return Ok(Prepared::Not(Submitted::Awaited)),
                 Before::Unknown => {}
             }
         }
         if is_first && !store.spend(&served.expense(fence, Usage::default())).await? {
-            return Ok(Submitted::Withheld);
+            return Ok(Prepared::Not(Submitted::Withheld));
         }
         let (usage, place) = match &pages {
             Some(pages) => (pages.usage(), Some(pages.place().to_owned())),
             None => (Usage::CALL, None),
         };
-        Ok(match service.submit(health, &key(fence), body).await {
-            Ok(id) => Submitted::Job(TakenJob { id, place, usage }, permit),
-            Err(error) if !service.client.knows_keys() && error.leaves_open() => {
-                warn!(task = %fence.task, stage = %fence.stage, %error, "whether the service has taken the work is not known");
-                Submitted::Awaited
+        Ok(Prepared::Outgoing(Outgoing {
+            parts,
+            place,
+            usage,
+            permit,
+        }))
+    }
+
+    /// Sends the work of a lease, and writes each part of the job as soon as it has a name.
+    async fn transmit(self: Arc<Self>, submission: Arc<Submission>, outgoing: Outgoing) -> Submitted {
+        let Submission { served, fence, .. } = &*submission;
+        let (service, health) = (&served.stage.service, &served.shared.health);
+        let Outgoing {
+            parts,
+            place,
+            usage,
+            permit,
+        } = outgoing;
+        let mut permit = Some(permit);
+        let mut taken: Option<TakenJob> = None;
+        for part in parts {
+            match (service.submit(health, &key(fence), part).await, &mut taken) {
+                (Ok(id), Some(taken)) => taken.id = format!("{} {id}", taken.id),
+                (Ok(id), None) => {
+                    let place = place.clone();
+                    taken = Some(TakenJob { id, place, usage });
+                }
+                // What was taken is paid for. The pages of this part are asked for again alone, as those that fail are.
+                (Err(error), Some(_)) => {
+                    warn!(task = %fence.task, %error, "a part of a job could not be begun beside others");
+                    continue;
+                }
+                (Err(error), None) if !service.client.knows_keys() && error.leaves_open() => {
+                    warn!(task = %fence.task, stage = %fence.stage, %error, "whether the service has taken the work is not known");
+                    return Submitted::Awaited;
+                }
+                (Err(error), None) if error.is_of_this_machine() => return Submitted::Nothing,
+                (Err(error), None) => return Submitted::Failed(service.retry.failure(error)),
             }
-            Err(error) if error.is_of_this_machine() => Submitted::Nothing,
-            Err(error) => Submitted::Failed(service.retry.failure(error)),
-        })
+            if let Some(taken) = &taken
+                && !self.record(served, fence, taken, permit.take()).await
+            {
+                break;
+            }
+        }
+        Submitted::Recorded
     }
 
     /// Body of a submit, and the pages where the service reads them.
@@ -270,19 +363,26 @@ impl ExternalStages {
         Ok((pages.body(), Some(pages)))
     }
 
-    /// Writes the job of a lease, and tries again for a while. Without it the work is submitted again, under the same key. The permit is
-    /// released as soon as the expense is written.
-    async fn record(&self, expense: &Expense, taken: TakenJob, permit: SemaphorePermit<'_>) {
-        let fence = &expense.fence;
+    /// Writes the job of a lease, and tries again for a while, or as long as this process lives if the service knows no keys: without it
+    /// the work would be submitted again. The permit is released as soon as the expense is written. Returns whether the lease is in force.
+    async fn record(
+        &self,
+        served: &ServedStage,
+        fence: &Fence,
+        taken: &TakenJob,
+        permit: impl Into<Option<OwnedSemaphorePermit>>,
+    ) -> bool {
+        let expense = served.expense(fence, taken.usage);
         let job = ServiceJob {
-            place: taken.place,
-            ..ServiceJob::new(fence.clone(), taken.id, (self.site.now)())
+            place: taken.place.clone(),
+            ..ServiceJob::new(fence.clone(), taken.id.as_str(), (self.site.now)())
         };
-        let mut pause = FIRST_WRITE_PAUSE;
-        let mut permit = Some(permit);
-        for _ in 0..WRITES {
+        let may_give_up = served.stage.service.client.knows_keys();
+        let mut permit: Option<OwnedSemaphorePermit> = permit.into();
+        let (mut pause, mut writes) = (FIRST_WRITE_PAUSE, 0);
+        loop {
             // First, as a job that is recorded is not submitted again.
-            let spent = self.site.store.spend(expense).await;
+            let spent = self.site.store.spend(&expense).await;
             let recorded = match spent {
                 Ok(_) => {
                     drop(permit.take());
@@ -291,19 +391,19 @@ impl ExternalStages {
                 Err(error) => Err(error),
             };
             match recorded {
-                Ok(true) => return,
+                Ok(true) => return true,
                 Ok(false) => {
                     debug!(task = %fence.task, job = job.job, "the lease ended while its work was submitted");
-                    return;
-                }
-                Err(error @ StateError::Deposed(_)) => {
-                    debug!(%error, "the next leader submits it");
-                    return;
+                    return false;
                 }
                 Err(error) => warn!(%error, "the job of a service is not recorded now"),
             }
+            writes += 1;
+            if may_give_up && writes >= WRITES {
+                return false;
+            }
             sleep(pause).await;
-            pause *= 2;
+            pause = (pause * 2).min(LONGEST_WRITE_PAUSE);
         }
     }
 }

@@ -156,6 +156,13 @@ impl ServiceHealth {
         self.turns.is_some() || self.is_in_doubt()
     }
 
+    /// Leaves each of so many processes its part of the rate, where each gives itself its turns.
+    pub(crate) fn share(&self, processes: u32) {
+        if let Some(turns) = &self.turns {
+            turns.share(processes);
+        }
+    }
+
     /// Waits for the turn of a submit.
     pub(crate) async fn turn(&self) {
         if let Some(turns) = &self.turns {

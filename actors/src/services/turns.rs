@@ -1,6 +1,7 @@
 //! Turns of submits to a service with a rate: of this process alone, or of all that share a store.
 
 use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -20,6 +21,8 @@ pub(super) struct Turns {
     store: Option<Arc<dyn ServiceStore>>,
     /// Time of the next turn that this process gives itself.
     next: Mutex<Option<Instant>>,
+    /// Number of processes that have the rate together when each gives itself its turns.
+    processes: AtomicU32,
 }
 
 impl Turns {
@@ -29,7 +32,12 @@ impl Turns {
             rate,
             store,
             next: Mutex::default(),
+            processes: AtomicU32::new(1),
         }
+    }
+
+    pub(super) fn share(&self, processes: u32) {
+        self.processes.store(processes, Ordering::Relaxed);
     }
 
     pub(super) fn rate(&self) -> Rate {
@@ -57,7 +65,8 @@ impl Turns {
         // A plain value cannot be left half changed.
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         let turn = next.map_or(now, |next| next.max(now));
-        *next = Some(turn + Duration::from_secs(1) / self.rate.get());
+        let processes = self.processes.load(Ordering::Relaxed);
+        *next = Some(turn + Duration::from_secs(processes.into()) / self.rate.get());
         turn
     }
 }

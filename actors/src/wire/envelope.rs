@@ -3,8 +3,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::message::{
-    Assign, AssignDocument, Cancel, CancelReply, Command, CommandReply, Drain, DrainReply, EndpointInfo,
-    Handshake, Heartbeat, HeartbeatReply, NodeNotice, NoticeReply, Report, Spend,
+    Askers, AskersReply, Assign, AssignDocument, Cancel, CancelReply, Command, CommandReply, Drain,
+    DrainReply, EndpointInfo, Handshake, Heartbeat, HeartbeatReply, NodeNotice, NoticeReply, Report, Spend,
 };
 use super::{MAX_MESSAGE, codec};
 use parkhang_core::domain::{AssignReply, ReportReply, SpendReply};
@@ -117,6 +117,8 @@ kinds! {
     AssignDocument = 17,
     Spend = 18,
     SpendReply = 19,
+    Askers = 20,
+    AskersReply = 21,
 }
 
 impl Request for Handshake {
@@ -145,6 +147,10 @@ impl Request for Spend {
 
 impl Request for NodeNotice {
     type Reply = NoticeReply;
+}
+
+impl Request for Askers {
+    type Reply = AskersReply;
 }
 
 impl Request for Drain {

@@ -198,6 +198,18 @@ pub enum NodePhase {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NoticeReply;
 
+/// Question how many nodes ask each of these services while their stages wait. Answered with [`AskersReply`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Askers {
+    pub services: Vec<String>,
+}
+
+/// Numbers of the nodes that are there and have told that they ask the services, in the order of the question.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AskersReply {
+    pub nodes: Vec<u32>,
+}
+
 /// What the operator of a node wants it to do, sent to any of its endpoints. Answered with [`CommandReply`]; repeated until it is, and
 /// carried out once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

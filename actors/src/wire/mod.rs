@@ -19,9 +19,9 @@ mod translate;
 
 pub use envelope::{Envelope, Fault, Kind, Message, OpenError, Request, VERSION};
 pub use message::{
-    Assign, AssignDocument, Cancel, CancelReply, Command, CommandReply, Drain, DrainReply, EndpointInfo,
-    EndpointRole, Handshake, Heartbeat, HeartbeatReply, NodeNotice, NodePhase, NoticeReply, Peer, Report,
-    ReportedOutcome, Spend,
+    Askers, AskersReply, Assign, AssignDocument, Cancel, CancelReply, Command, CommandReply, Drain,
+    DrainReply, EndpointInfo, EndpointRole, Handshake, Heartbeat, HeartbeatReply, NodeNotice, NodePhase,
+    NoticeReply, Peer, Report, ReportedOutcome, Spend,
 };
 pub use notice::{NodeAbout, Notice, PoolAbout};
 pub use translate::Unusable;

@@ -29,11 +29,9 @@ pub trait ServiceStore: Send + Sync + fmt::Debug {
     /// [`StateError::Deposed`] if the store belongs to a leader that was replaced, and those of every method.
     async fn intend_submit(&self, lease: &Fence, at: DateTime<Utc>) -> Result<bool, StateError>;
 
-    /// Writes the job of a lease. Returns true if the lease is in force and this is its job; the first one that is written stays.
-    ///
-    /// # Errors
-    ///
-    /// [`StateError::Deposed`] if the store belongs to a leader that was replaced, and those of every method.
+    /// Writes the job of a lease, also of one that is over and by a leader that was replaced: what a service has taken stays known. Returns
+    /// true if the lease is in force and this is its job. The first job that is written stays, unless the id of this one
+    /// [continues](ServiceJob::continues) that of the other.
     async fn record_service_job(&self, job: &ServiceJob) -> Result<bool, StateError>;
 
     /// Returns leases of a service at a stage, in task order: those that have no job, and those of the others that began by then; those

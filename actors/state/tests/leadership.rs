@@ -1,6 +1,6 @@
 //! One leader at a time, on a real Postgres server. The server's binaries must be installed.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::future::Future;
 use std::pin::pin;
@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use chrono::Utc;
+use chrono::{DateTime, TimeDelta, Utc};
 use parkhang_core::domain::testing::{new_job, stage, worker};
-use parkhang_core::domain::{CommandOutcome, Epoch, Fence, Job, NodeCommand, Task};
+use parkhang_core::domain::{CommandOutcome, Epoch, Fence, Job, NodeCommand, ServiceJob, Task, WorkerId};
 use parkhang_core::policy::transition::Event;
 use parkhang_state::{
     Change, EmbeddedPostgres, Expected, Inbox, LeadershipTimings, Outbox, Outcome, PostgresStore,
@@ -182,6 +182,43 @@ async fn a_deposed_leader_changes_nothing() {
         .await
         .unwrap();
     assert!(matches!(outcomes[..], [Outcome::Applied(_)]));
+}
+
+/// The answer to a submit comes when another leads.
+/// Rows: 242.
+#[tokio::test]
+async fn a_deposed_leader_writes_the_job_that_a_service_has_taken() {
+    let options = database().await;
+    let (first, second) = (connect(&options).await, connect(&options).await);
+    let old = first.lead("first", TIMINGS).await.unwrap();
+    let old_store = first.led_by(&old);
+    let (_, task) = job_of(&first).await;
+    let leased = Change {
+        event: Event::Leased {
+            stage: stage("ocr"),
+            worker: WorkerId::of_service("vision", &stage("ocr")),
+            until: Utc::now() + TimeDelta::seconds(600),
+        },
+        ..lease(&task)
+    };
+    let outcomes = old_store.commit(&[leased], Utc::now()).await.unwrap();
+    let [Outcome::Applied(task)] = &outcomes[..] else {
+        panic!("{outcomes:?}")
+    };
+    let mut administrator = options.connect().await.unwrap();
+    end_leader(&mut administrator).await;
+    let new = second.lead("second", TIMINGS).await.unwrap();
+
+    let fence = task.fence().unwrap();
+    let refused = old_store.intend_submit(&fence, Utc::now()).await;
+    assert!(matches!(refused, Err(StateError::Deposed(_))), "{refused:?}");
+    let job = ServiceJob::new(fence, "operations/1", DateTime::UNIX_EPOCH);
+    assert!(
+        old_store.record_service_job(&job).await.unwrap(),
+        "the lease goes on"
+    );
+    let known = second.led_by(&new).service_jobs(task.id).await;
+    assert_eq!(known.unwrap(), [job]);
 }
 
 #[tokio::test]

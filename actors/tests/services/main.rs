@@ -5,6 +5,7 @@
 mod budgets;
 mod distant;
 mod entities;
+mod google;
 mod here;
 mod histories;
 mod leases;
@@ -15,3 +16,4 @@ mod serving;
 mod shut;
 mod tasks;
 mod together;
+mod unheard;

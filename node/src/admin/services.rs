@@ -28,7 +28,7 @@ pub struct ServiceLine {
     stages: Vec<String>,
     /// Jobs of tasks that it has in hand, or requests under way from all nodes.
     pub in_flight: u64,
-    /// Jobs that it may have at once, or requests of each node.
+    /// Jobs that it may have at once, or requests of all nodes together.
     max_in_flight: u32,
     /// Jobs that it has taken in the last minute, or requests that it has answered.
     submits_a_minute: u64,
@@ -207,9 +207,7 @@ impl ServiceLine {
     }
 
     fn row(&self, now: DateTime<Utc>) -> [String; 10] {
-        // Each node may have as many.
-        let most = u64::from(self.max_in_flight) * (self.nodes.len().max(1) as u64);
-        let in_flight = format!("{}/{most}", self.in_flight);
+        let in_flight = format!("{}/{}", self.in_flight, self.max_in_flight);
         let state = match (self.state, self.left_alone_until) {
             (_, Some(until)) => format!("left alone for {}", lasting(until - now)),
             (Some(state), None) => state.replace('_', " "),
@@ -427,7 +425,7 @@ mod tests {
             "google_vision",
             "",
             "left alone for 30s",
-            "6/200",
+            "6/100",
             "80",
             "200",
             "2",

@@ -184,6 +184,10 @@ pub async fn run(
     if let Some(registry) = registry {
         record_last(&database.store, &registry, loaded.config.cluster.call_timeout).await;
     }
+    let external = leader_state.external.borrow().clone();
+    if let Some(external) = external {
+        external.part().await;
+    }
     presence.end(&database.store).await;
     cluster.leave().await;
     Ok(ExitCode::SUCCESS)

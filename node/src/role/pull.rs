@@ -15,11 +15,11 @@ use parkhang_actors::source::{
 };
 use parkhang_actors::stage::StageRegistry;
 use parkhang_actors::supervisor::IdempotentExecutor;
-use parkhang_core::domain::{NodeState, StageName};
-use parkhang_state::PostgresStore;
+use parkhang_core::domain::{NodeRecord, NodeState, StageName};
+use parkhang_state::{PostgresStore, StateStore};
 use parkhang_store::storage::StoreDelay;
 use tokio::sync::watch;
-use tracing::warn;
+use tracing::{debug, warn};
 
 use super::commands;
 use super::control::{Faults, PullControl};
@@ -46,6 +46,10 @@ pub async fn run(loaded: &Loaded, mut readiness: ReadinessReporter) -> Result<Ex
     };
     let stages = worked_stages(loaded, &registry);
     let engines = registry.engines().to_vec();
+    if database.is_some() {
+        // Until it is known who else asks.
+        engines.iter().for_each(|engine| engine.share(0));
+    }
     let finder = match loaded.config.source.kind {
         SourceKind::Sqs => Some(QueueFinder::open(&loaded.config.source.sqs, &stages).await?),
         SourceKind::Direct | SourceKind::Postgres | SourceKind::Shards => None,
@@ -83,7 +87,7 @@ pub async fn run(loaded: &Loaded, mut readiness: ReadinessReporter) -> Result<Ex
     let ends = tokio::select! {
         () = stop.next() => ExitCode::SUCCESS,
         () = nothing_to_do(loaded, &supervisor) => ExitCode::from(LEFT_IDLE),
-        () = seen.keep(loaded) => ExitCode::SUCCESS,
+        () = seen.keep(loaded, node.as_str()) => ExitCode::SUCCESS,
         () = seen.execute_commands(node.as_str()) => ExitCode::SUCCESS,
         () = dispatcher.ended() => bail!("the node no longer looks for work"),
         () = supervisor.ended() => bail!("the stages keep failing; the node ends"),
@@ -96,7 +100,7 @@ pub async fn run(loaded: &Loaded, mut readiness: ReadinessReporter) -> Result<Ex
     // The node's record is kept fresh while it drains, which may take longer than a silent node is believed to be alive.
     tokio::select! {
     () = wind_down(loaded, supervisor, dispatcher.drain(), std::future::pending(), &mut stop) => {}
-        () = seen.keep(loaded) => {}
+        () = seen.keep(loaded, node.as_str()) => {}
     }
     // Without this bound a database that is away would keep the process from ending. A receive that waits for a message is waited for: one
     // that is dropped may still take a message, which nobody else sees until its visibility is over.
@@ -129,7 +133,7 @@ struct Seen<'a> {
 
 impl Seen<'_> {
     /// Records this node and its pools, for ever. It also records silent nodes as lost, since there need not be an orchestrator to do so.
-    async fn keep(&self, loaded: &Loaded) {
+    async fn keep(&self, loaded: &Loaded, node: &str) {
         let Some(database) = self.database else {
             return std::future::pending().await;
         };
@@ -143,7 +147,29 @@ impl Seen<'_> {
         tokio::join!(
             self.presence.keep(&database.store, heartbeat, now),
             lose_silent_nodes(&database.store, heartbeat),
+            self.share_engines(&database.store, node, heartbeat),
         );
+    }
+
+    /// Leaves this node its part of what may be asked of services, by the nodes that are recorded, for ever.
+    async fn share_engines(&self, store: &PostgresStore, node: &str, heartbeat: Duration) {
+        if self.engines.is_empty() {
+            return std::future::pending().await;
+        }
+        loop {
+            match store.nodes().await {
+                Ok(nodes) => {
+                    for engine in &self.engines {
+                        let asks =
+                            |other: &&NodeRecord| other.name != node && other.asks(&engine.model().name);
+                        let others = nodes.iter().filter(asks).count();
+                        engine.share(u32::try_from(others + 1).unwrap_or(u32::MAX));
+                    }
+                }
+                Err(error) => debug!(%error, "how many nodes ask services cannot be read now"),
+            }
+            tokio::time::sleep(heartbeat).await;
+        }
     }
 
     /// Carries out the commands of operators, for ever.

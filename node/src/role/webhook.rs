@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use axum::Router;
-use axum::body::{Body, Bytes};
+use axum::body::{Body, Bytes, HttpBody};
 use axum::http::{HeaderMap, Request, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
@@ -84,6 +84,19 @@ pub fn router(loaded: &Loaded, store: &PostgresStore, listeners: Vec<Listener>) 
     let secret = loaded.secrets.webhook.as_ref().map(|secret| secret.text.clone());
     if secret.is_none() && loaded.config.webhook.listen.is_some() {
         warn!("webhooks are not signed: set WEBHOOK_SECRET or webhook.secret_file");
+    }
+    if loaded.config.webhook.listen.is_none() && !loaded.config.webhook.on_api {
+        for (name, _) in loaded
+            .config
+            .service
+            .iter()
+            .filter(|(_, service)| service.webhook)
+        {
+            warn!(
+                service = name,
+                "the service is to tell of the ends of its jobs, and this process does not listen: without webhook.listen somewhere they are asked about after half of stuck_timeout"
+            );
+        }
     }
     let sizes = loaded.config.service.values().map(|service| service.max_body());
     let webhook = Arc::new(Webhook {
@@ -204,6 +217,10 @@ impl Bodies {
 
     /// Reads a body, whose bytes count until the permit is dropped; waits where there are too many. `None` if it is too long or broke off.
     async fn read(&self, body: Body) -> Option<(Bytes, Option<OwnedSemaphorePermit>)> {
+        // One that says so itself takes no room from others.
+        if body.size_hint().lower() > self.most as u64 {
+            return None;
+        }
         let (mut read, mut held) = (Vec::new(), None::<OwnedSemaphorePermit>);
         let mut pieces = body.into_data_stream();
         while let Some(piece) = pieces.next().await {

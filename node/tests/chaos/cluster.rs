@@ -234,9 +234,14 @@ impl Cluster {
             .node(&orchestrator.name, "orchestrator", &["127.0.0.1:1"]);
         let mut command = self.with_database(command, orchestrator.database.address());
         command.env("FAILPOINTS", failpoints);
-        let process = Recorded::start(&orchestrator.name, command, &self.journal).await;
+        let process = match failpoints {
+            "" => Recorded::start(&orchestrator.name, command, &self.journal).await,
+            _ => Recorded::start_armed(&orchestrator.name, command, &self.journal).await,
+        };
         let orchestrator = &mut self.orchestrators[place];
-        orchestrator.listens.send_replace(Some(process.listens()));
+        if process.is_ready() {
+            orchestrator.listens.send_replace(Some(process.listens()));
+        }
         orchestrator.process = Some(process);
     }
 

@@ -18,11 +18,25 @@ impl Cluster {
     pub(crate) async fn crash_postgres(&self) {
         let server = self.postgres();
         kill(Pid::from_raw(server.try_into().unwrap()), Signal::SIGQUIT).unwrap();
-        self.until("Postgres is down", async |_| {
-            !std::path::Path::new(&format!("/proc/{server}")).exists()
+        self.until("Postgres is down", async |_| is_over(server)).await;
+    }
+
+    /// The server is killed, and nobody tells its children, which find out by themselves.
+    pub(crate) async fn kill_postgres(&self) {
+        let server = self.postgres();
+        let children = children_of(server);
+        kill(Pid::from_raw(server.try_into().unwrap()), Signal::SIGKILL).unwrap();
+        // Another server is refused while one of them has the memory of this one.
+        self.until("Postgres and its children are gone", async |_| {
+            children.iter().copied().chain([server]).all(is_over)
         })
         .await;
     }
+}
+
+/// Open files of a process, connections among them.
+pub(crate) fn files_of(process: u32) -> usize {
+    std::fs::read_dir(format!("/proc/{process}/fd")).unwrap().count()
 }
 
 /// Seconds of processor time of a process, and of those of its children that have ended.
@@ -39,19 +53,21 @@ pub(crate) fn cpu_of(process: u32) -> f64 {
 
 /// The same of a process with all its children, living ones included.
 pub(crate) fn cpu_with_children(process: u32) -> f64 {
-    let children = std::fs::read_to_string(format!("/proc/{process}/task/{process}/children")).unwrap();
-    let children = children.split_whitespace().map(|child| child.parse().unwrap());
-    cpu_of(process) + children.map(cpu_of).sum::<f64>()
+    cpu_of(process) + children_of(process).into_iter().map(cpu_of).sum::<f64>()
 }
 
-/// Memory of a process, in KiB.
-pub(crate) fn memory_of(process: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))
-        .unwrap();
-    line.trim().trim_end_matches(" kB").parse().unwrap()
+fn children_of(process: u32) -> Vec<u32> {
+    let children = std::fs::read_to_string(format!("/proc/{process}/task/{process}/children")).unwrap();
+    let children = children.split_whitespace();
+    children.map(|child| child.parse().unwrap()).collect()
+}
+
+/// True of a process that has ended, though nobody may have asked how.
+fn is_over(process: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat"));
+    stat.map_or(true, |stat| {
+        stat.rsplit_once(')').unwrap().1.trim_start().starts_with('Z')
+    })
 }
 
 /// Postgres goes down, and comes back.

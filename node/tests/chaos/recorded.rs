@@ -22,7 +22,14 @@ pub(crate) struct Recorded {
 
 impl Recorded {
     /// Returns when the process says that it is ready.
-    pub(crate) async fn start(name: &str, mut command: Command, journal: &Journal) -> Self {
+    pub(crate) async fn start(name: &str, command: Command, journal: &Journal) -> Self {
+        let recorded = Self::start_armed(name, command, journal).await;
+        assert!(recorded.is_ready(), "{name} ended and never was ready\n{journal}");
+        recorded
+    }
+
+    /// The same for a process that may die before it is ready.
+    pub(crate) async fn start_armed(name: &str, mut command: Command, journal: &Journal) -> Self {
         command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -37,12 +44,27 @@ impl Recorded {
             ready: Ready(String::new()),
             journal: journal.clone(),
         };
-        recorded.ready = Ready(recorded.said(begin, "READY ").await);
+        if let Some(ready) = recorded.said_or_ended(begin, "READY ").await {
+            recorded.ready = Ready(ready);
+        }
         recorded
+    }
+
+    /// True if it has said that it is ready.
+    pub(crate) fn is_ready(&self) -> bool {
+        !self.ready.0.is_empty()
     }
 
     /// Waits for a line, and returns what follows `part` in it.
     pub(crate) async fn said(&mut self, start: usize, part: &str) -> String {
+        match self.said_or_ended(start, part).await {
+            Some(said) => said,
+            None => panic!("{} ended and never said {part:?}\n{}", self.name, self.journal),
+        }
+    }
+
+    /// The same; `None` if it ends without it.
+    async fn said_or_ended(&mut self, start: usize, part: &str) -> Option<String> {
         let what = format!("{} says {part:?}", self.name);
         let wait = Wait::until(&what).at_most(TIMEOUT).looking_every(LOOK);
         let mut looks_after_end = 0;
@@ -53,8 +75,7 @@ impl Recorded {
         // Its last lines may still be on their way when it has ended.
         let is_over = |(looks, line): &(usize, Option<Line>)| line.is_some() || *looks > 4;
         match wait.try_sees(look, is_over).await {
-            Ok((_, Some(line))) => line.text.split_once(part).unwrap().1.to_owned(),
-            Ok((_, None)) => panic!("{} ended and never said {part:?}\n{}", self.name, self.journal),
+            Ok((_, line)) => line.map(|line| line.text.split_once(part).unwrap().1.to_owned()),
             Err(error) => panic!("{error}\n{}", self.journal),
         }
     }

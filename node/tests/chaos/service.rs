@@ -21,6 +21,8 @@ pub(crate) struct ServedJob {
     pub(crate) id: String,
     /// Submits under its key.
     pub(crate) submits: usize,
+    /// Different bodies of these.
+    pub(crate) bodies: usize,
 }
 
 pub(crate) struct Service {

@@ -9,27 +9,33 @@ use parkhang_state::StateStore;
 use parkhang_test_support::Wait;
 
 use crate::cluster::{Cluster, Plan};
-use crate::database::{cpu_of, cpu_with_children, memory_of};
+use crate::database::{cpu_of, cpu_with_children, files_of};
 use crate::library::Library;
+use crate::process::memory_of;
 use crate::service::Service;
 
-/// Places at which a leader dies, in an order in which each is passed.
-const POINTS: [Failpoint; 9] = [
+/// Places at which a leader dies around submits, which volumes pass that come when the service has all others.
+const POINTS_OF_SUBMITS: [Failpoint; 4] = [
     Failpoint::LeasesWritten,
     Failpoint::AssignmentTaken,
     Failpoint::SubmitIntended,
-    // Webhooks come for the first stage alone, whose jobs are over soon.
+    Failpoint::JobSubmitted,
+];
+/// Places around the ends of jobs, in an order in which each is passed. Webhooks come for the first stage alone.
+const POINTS_OF_ENDS: [Failpoint; 5] = [
     Failpoint::WebhookCame,
     Failpoint::ResultWritten,
     Failpoint::WebhookWritten,
-    Failpoint::JobSubmitted,
     Failpoint::ReportCommitted,
     Failpoint::JobLooked,
 ];
 const STAGES: [&str; 2] = ["scrape", "intel"];
-const VOLUMES: usize = 20;
+/// Volumes that come late, before each death around submits.
+const LATE: usize = 5;
 /// Longest time that a volume takes among many.
 const OF_A_VOLUME: Duration = Duration::from_millis(100);
+/// Leaders that are killed at any time, beside those that die at failpoints.
+const KILLS: u32 = 6;
 /// Variable with the number of jobs that services have at once.
 const IN_FLIGHT: &str = "PARKHANG_CHAOS_IN_FLIGHT";
 
@@ -55,10 +61,10 @@ async fn cluster(service: &Service, settings: &[(&'static str, &'static str)]) -
     Cluster::prepare(plan).await
 }
 
-async fn create(cluster: &mut Cluster, volumes: usize) {
+async fn create(cluster: &mut Cluster, name: &str, volumes: usize) {
     let numbered = |number: usize| VolumeId::new("W1", format!("I{number}")).unwrap();
     let job = NewJob {
-        key: Some("served".parse().unwrap()),
+        key: Some(name.parse().unwrap()),
         operation: "served".to_owned(),
         pipeline: pipeline(&STAGES),
         config: JobConfig::default(),
@@ -84,72 +90,118 @@ async fn all_is_done_once(cluster: &Cluster, service: &Service) {
     assert_eq!(purposes.len(), cluster.tasks().await.len() * STAGES.len());
     for (purpose, jobs) in purposes {
         assert_eq!(jobs.len(), 1, "{purpose:?}: {jobs:?}");
+        assert_eq!(
+            jobs[0].bodies, 1,
+            "a key was used again for something else: {jobs:?}"
+        );
     }
 }
 
+/// The services have all volumes at once when leaders die, at every failpoint and at any time, and Postgres twice. With `PARKHANG_CHAOS_IN_FLIGHT`
+/// they are more than some hundred.
 /// Rows: 218, 233, 241, 242.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_leader_dies_at_every_failpoint_of_services() {
-    let service = Service::start("scrape", &[]);
-    let mut cluster = cluster(&service, &[]).await;
-    create(&mut cluster, VOLUMES).await;
-    for point in POINTS {
-        cluster.leader_dies_at(point).await;
-    }
-    cluster.start_orchestrator(0, "").await;
-    cluster.crash_postgres().await;
-    cluster.reopen_postgres().await;
-    cluster.settle().await;
-    all_is_done_once(&cluster, &service).await;
-    let submits: Vec<usize> = service.jobs().iter().map(|job| job.submits).collect();
-    assert!(
-        submits.iter().any(|submits| *submits > 1),
-        "no submit was made again: {submits:?}"
-    );
-    cluster.leave().await;
-}
-
-/// The service has all volumes at once when the leader is killed. With `PARKHANG_CHAOS_IN_FLIGHT` they are more than some hundred.
-/// Rows: 241, 242.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_leader_dies_with_all_jobs_in_flight() {
+async fn leaders_and_the_database_die_at_every_failpoint_of_services_with_all_jobs_in_flight() {
     let volumes = std::env::var(IN_FLIGHT).map_or(500, |text| text.parse().unwrap());
-    let service = Service::start("scrape", &["--hold"]);
-    let many: &'static str = volumes.to_string().leak();
+    let all = volumes + POINTS_OF_SUBMITS.len() * LATE;
+    // Messages are not given up while one leader after the other dies.
+    let service = Service::start("scrape", &["--hold", "--tries", "100000", "--pause", "2"]);
+    let many: &'static str = all.to_string().leak();
     let settings = [
         ("service.scraper.max_in_flight", many),
         ("service.llm.max_in_flight", many),
+        ("stage.scrape.stuck_timeout", "2h"),
+        ("stage.intel.stuck_timeout", "2h"),
     ];
     let mut cluster = cluster(&service, &settings).await;
-    create(&mut cluster, volumes).await;
-    let (began, postgres) = (Instant::now(), cluster.postgres());
-    let cpu = |cluster: &Cluster| (cpu_of(cluster.orchestrator(0).id()), cpu_with_children(postgres));
+    create(&mut cluster, "served", volumes).await;
+    let time = OF_A_VOLUME * all as u32;
+    let began = Instant::now();
     cluster.start_orchestrator(0, "").await;
-    Wait::until("the service has all jobs")
-        .at_most(Duration::from_secs(300))
-        .sees_async(async || service.jobs().len(), |jobs| *jobs >= volumes)
-        .await;
-    let (took, used) = (began.elapsed(), cpu(&cluster));
-    let memory = memory_of(cluster.orchestrator(0).id());
-    eprintln!(
-        "{volumes} jobs given in {took:?}; orchestrator {memory} KiB; CPU of it and of Postgres: {used:?}"
+    let taken = async |at_least: usize| {
+        Wait::until("the service has the jobs")
+            .at_most(time + Duration::from_secs(300))
+            .sees_async(async || service.jobs().len(), |jobs| *jobs >= at_least)
+            .await
+    };
+    taken(volumes).await;
+    say(
+        &cluster,
+        &format!("{volumes} jobs given after {:?}", began.elapsed()),
     );
 
     cluster.kill_orchestrator(0);
-    let killed = Instant::now();
+    for (number, point) in POINTS_OF_SUBMITS.into_iter().enumerate() {
+        create(&mut cluster, &format!("late-{number}"), LATE).await;
+        cluster.leader_dies_at(point).await;
+    }
     cluster.start_orchestrator(0, "").await;
+    cluster.kill_postgres().await;
+    cluster.reopen_postgres().await;
+    taken(all).await;
+    say(
+        &cluster,
+        &format!("all of them given after {:?}", began.elapsed()),
+    );
+    cluster.kill_orchestrator(0);
+
+    let released = Instant::now();
     service.release();
+    for point in POINTS_OF_ENDS {
+        cluster.leader_dies_at(point).await;
+    }
+    for kill in 1..=KILLS {
+        cluster.start_orchestrator(0, "").await;
+        // Of what is left, a part that is another one each time.
+        let done = done(&cluster).await;
+        let left = all * STAGES.len() - done;
+        let some = rand::random_range(1..=(left / (KILLS as usize * 2)).max(1));
+        cluster
+            .until_after(time, "some more is done", async |cluster| {
+                let now = self::done(cluster).await;
+                now >= done + some || now == all * STAGES.len()
+            })
+            .await;
+        if kill == KILLS / 2 {
+            cluster.kill_postgres().await;
+            cluster.reopen_postgres().await;
+        }
+        cluster.kill_orchestrator(0);
+    }
+    cluster.start_orchestrator(0, "").await;
     cluster
-        .until_after(OF_A_VOLUME * volumes as u32, "the job is over", async |cluster| {
-            let job = cluster.store.job_by_id(cluster.jobs[0].id).await;
-            job.is_ok_and(|job| job.unwrap().status.is_final())
+        .until_after(time, "the jobs are over", async |cluster| {
+            done(cluster).await == all * STAGES.len()
         })
         .await;
-    let used = cpu(&cluster);
-    eprintln!(
-        "all done {:?} after the kill; CPU of the orchestrator and of Postgres: {used:?}",
-        killed.elapsed()
+    cluster.settle().await;
+    say(
+        &cluster,
+        &format!("all done {:?} after the release", released.elapsed()),
     );
     all_is_done_once(&cluster, &service).await;
+    let again = service.jobs().iter().filter(|job| job.submits > 1).count();
+    eprintln!("{again} jobs were submitted again under their keys");
+    assert!(again > 0, "no submit was made again");
     cluster.leave().await;
+}
+
+/// Number of stages that are done; none while the database is away.
+async fn done(cluster: &Cluster) -> usize {
+    let mut done = 0;
+    for job in &cluster.jobs {
+        let statistics = cluster.store.stage_statistics(job.id).await.unwrap_or_default();
+        done += statistics.iter().map(|stage| stage.done as usize).sum::<usize>();
+    }
+    done
+}
+
+/// Says what the orchestrator and Postgres have used.
+fn say(cluster: &Cluster, what: &str) {
+    let orchestrator = cluster.orchestrator(0).id();
+    let (memory, files) = (memory_of(orchestrator), files_of(orchestrator));
+    let used = (cpu_of(orchestrator), cpu_with_children(cluster.postgres()));
+    eprintln!(
+        "{what}; orchestrator: {memory} KiB, {files} open files; CPU of it and of Postgres since each began: {used:?} s"
+    );
 }

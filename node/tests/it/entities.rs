@@ -15,7 +15,7 @@ use sqlx::{AssertSqlSafe, ConnectOptions};
 use tokio::runtime::Runtime;
 
 use crate::api::{Answer, Api};
-use crate::process::{Process, Ready};
+use crate::process::{Process, Ready, memory_of};
 use crate::support::{Finished, finish, node, workspace};
 
 pub(crate) const SECRET: &str = "hunter2";
@@ -259,4 +259,65 @@ fn a_table_may_be_in_a_database_of_its_own() {
     assert_eq!(tables(world.apart.as_ref().unwrap()), ["jobs"]);
     process.signal(Signal::SIGTERM);
     assert_eq!(process.wait().code(), Some(0));
+}
+
+/// Services, or anybody, post 100 MiB to the webhook, many at once: each is refused, and the process holds what it may hold and no more.
+/// Rows: 230.
+#[test]
+fn bodies_of_100_mib_are_refused_by_the_webhook_in_bounded_memory() {
+    const BODY: usize = 100 << 20;
+    const AT_ONCE: usize = 16;
+    let world = World::new();
+    let schema = finish(world.command(["entities", "schema", "leads"])).exits(0);
+    world.run(&schema.stdout);
+    let (process, ready) = world.start();
+    let address = ready.said("webhook=http://").to_owned();
+    let before = memory_of(process.id());
+    let posts: Vec<_> = (0..AT_ONCE)
+        .map(|number| {
+            let address = address.clone();
+            std::thread::spawn(move || post_much(&address, BODY, number % 2 == 0))
+        })
+        .collect();
+    for post in posts {
+        let (taken, answer) = post.join().unwrap();
+        assert!(taken < BODY, "the whole body was taken");
+        // The connection may break before the answer is read.
+        assert!(
+            answer.is_empty() || answer.starts_with("HTTP/1.1 413 "),
+            "{answer}"
+        );
+    }
+    let after = memory_of(process.id());
+    // Eight bodies of the largest size, which is 8 MiB, and as much again for what the allocator keeps.
+    assert!(after < before + (128 << 10), "{before} KiB, then {after} KiB");
+    let unknown = json!({"stage": "scrape", "leadId": 2, "jobId": "x", "status": "completed", "result": 1});
+    tell(&address, SECRET, &unknown).is(404);
+}
+
+/// Posts so many bytes, with their number in the head or in chunks, as far as they are taken. Returns how many were, and the answer.
+fn post_much(address: &str, bytes: usize, has_length: bool) -> (usize, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let framing = match has_length {
+        true => format!("content-length: {bytes}"),
+        false => "transfer-encoding: chunked".to_owned(),
+    };
+    write!(
+        stream,
+        "POST /job-complete HTTP/1.1\r\nhost: {address}\r\n{framing}\r\n\r\n"
+    )
+    .unwrap();
+    let mut piece = vec![b'x'; 64 << 10];
+    let size = piece.len();
+    if !has_length {
+        piece = [format!("{size:x}\r\n").as_bytes(), &piece, b"\r\n"].concat();
+    }
+    let mut taken = 0;
+    while taken < bytes && stream.write_all(&piece).is_ok() {
+        taken += size;
+    }
+    let mut answer = String::new();
+    // Fails where the connection is broken.
+    let _ = stream.read_to_string(&mut answer);
+    (taken, answer)
 }

@@ -69,3 +69,13 @@ impl Ready {
         words.find_map(|word| word.strip_prefix(letters)).unwrap()
     }
 }
+
+/// Memory of a process, in KiB.
+pub(crate) fn memory_of(process: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}

@@ -58,6 +58,16 @@ pub struct NodeRecord {
     pub engines: Vec<EngineRecord>,
 }
 
+impl NodeRecord {
+    /// True if one of its stages may ask a service while it waits.
+    pub fn asks(&self, service: &str) -> bool {
+        let knows = |worker: &WorkerRecord| worker.models.iter().any(|model| model == service);
+        self.state.is_there()
+            && self.engines.iter().any(|engine| engine.service == service)
+            && self.workers.iter().any(knows)
+    }
+}
+
 /// A pool of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct WorkerRecord {

@@ -37,6 +37,12 @@ impl ServiceJob {
             told_at: None,
         }
     }
+
+    /// True for the job of the same lease that has further parts, whose ids come behind those of the other with a space in between.
+    pub fn continues(&self, other: &Self) -> bool {
+        let further = self.job.strip_prefix(&other.job);
+        self.fence == other.fence && further.is_some_and(|further| further.starts_with(' '))
+    }
 }
 
 /// Message of a service about one of its jobs, kept until the leader carries it out.

@@ -6,7 +6,7 @@ use serde_json::json;
 use tokio::net::TcpListener;
 
 use super::*;
-use crate::testing::Answering;
+use crate::testing::{Answering, Frame, Streaming};
 
 fn known_client(service: &Answering) -> JobsClient {
     client(JobsSettings {
@@ -134,4 +134,35 @@ async fn what_goes_wrong_is_known_by_its_kind() {
     let nowhere = submit(client(JobsSettings::at("http://nowhere.invalid"))).await;
     assert!(matches!(nowhere, ServiceError::Dns { .. }), "{nowhere:?}");
     assert_eq!(nowhere.kind(), FailureKind::Hard);
+}
+
+/// A service sends 100 MiB, in whatever frame: the connection is closed behind the bound, and no more of it is read.
+/// Rows: 234, 235.
+#[tokio::test]
+async fn a_body_without_bound_is_read_up_to_its_bound() {
+    // What the kernel holds of a connection, on both sides.
+    const BUFFERS: usize = 24 << 20;
+    let limit = 1 << 20;
+    for frame in [Frame::Length, Frame::Chunks, Frame::Connection] {
+        for status in [200, 500] {
+            let service = Streaming::with(status, frame).await;
+            let settings = JobsSettings {
+                max_body: limit,
+                ..JobsSettings::at(&service.url)
+            };
+            let error = client(settings).submit("key", "{}".to_owned()).await.unwrap_err();
+            match &error {
+                ServiceError::TooLarge { limit: bound } => assert_eq!((status, *bound), (200, limit)),
+                ServiceError::Status {
+                    status: 500, message, ..
+                } => assert_eq!(message, ""),
+                error => panic!("{frame:?} {status}: {error:?}"),
+            }
+            let written = service.written().await;
+            assert!(
+                written < limit + BUFFERS,
+                "{frame:?} {status}: {written} bytes were taken"
+            );
+        }
+    }
 }

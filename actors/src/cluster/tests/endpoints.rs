@@ -21,8 +21,8 @@ use crate::stage::{StageContext, StageInfo, StageLogic, StageRegistry};
 use crate::supervisor::{HealthPolicy, NodeConfig, NodeSupervisor};
 use crate::telemetry::ProgressBoard;
 use crate::wire::{
-    Assign, Drain, DrainReply, EndpointRole, Envelope, Fault, Handshake, Heartbeat, Kind, NodeNotice,
-    NodePhase, NoticeReply, OpenError, Report, ReportedOutcome,
+    Askers, Assign, Drain, DrainReply, EndpointRole, Envelope, Fault, Handshake, Heartbeat, Kind, NodeNotice,
+    NodePhase, NoticeReply, OpenError, Peer, Report, ReportedOutcome,
 };
 use parkhang_core::domain::testing;
 use parkhang_core::domain::{
@@ -30,6 +30,7 @@ use parkhang_core::domain::{
     StageName, StageProgress, StageVerdict,
 };
 use parkhang_state::MemoryStore;
+use serde_json::json;
 
 const LIMIT: Duration = Duration::from_secs(10);
 
@@ -294,6 +295,30 @@ async fn an_orchestrator_endpoint_answers_whatever_it_is_sent() {
         (name.as_str(), NodeState::Draining)
     );
     assert_eq!(nodes[0].roles, ["cpu"]);
+    for node in ["ocr-1", "ocr-2"] {
+        let model = if node == "ocr-1" { "vision" } else { "ours" };
+        let about = json!({
+            "engines": [{
+                "service": "vision", "in_flight": 0, "answers_lately": 0, "answers": 0, "errors": {}, "failures": 0,
+                "paused_until": null, "error": null,
+            }],
+            "pools": [{"worker": format!("{node}/ocr/1"), "stage": "ocr", "slots": 2, "in_use": 0, "models": [model]}],
+        });
+        let described = NodeNotice {
+            peer: Peer {
+                node: node.to_owned(),
+                ..introduction(&name)
+            },
+            phase: NodePhase::Working,
+            about: about.to_string(),
+        };
+        ask(&endpoint, &described, LIMIT).await.unwrap();
+    }
+    let askers = Askers {
+        services: ["vision", "qwen"].map(str::to_owned).to_vec(),
+    };
+    let reply = ask(&endpoint, &askers, LIMIT).await.unwrap();
+    assert_eq!(reply.nodes, [1, 0], "only a stage of one asks");
     let refused = ask(&endpoint, &notice("no json"), LIMIT).await;
     assert!(
         matches!(

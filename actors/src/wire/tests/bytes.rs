@@ -3,9 +3,9 @@
 use ractor::BytesConvertable;
 
 use crate::wire::{
-    Assign, AssignDocument, Cancel, CancelReply, Command, CommandReply, Drain, DrainReply, EndpointInfo,
-    EndpointRole, Envelope, Fault, Handshake, Heartbeat, HeartbeatReply, Message, NodeNotice, NodePhase,
-    NoticeReply, Peer, Report, ReportedOutcome, Spend,
+    Askers, AskersReply, Assign, AssignDocument, Cancel, CancelReply, Command, CommandReply, Drain,
+    DrainReply, EndpointInfo, EndpointRole, Envelope, Fault, Handshake, Heartbeat, HeartbeatReply, Message,
+    NodeNotice, NodePhase, NoticeReply, Peer, Report, ReportedOutcome, Spend,
 };
 use parkhang_core::domain::testing;
 use parkhang_core::domain::{
@@ -131,6 +131,10 @@ fn released_encodings_stay() {
             cost: 10_500_000,
         }),
         bytes(&SpendReply::UsedUp),
+        bytes(&Askers {
+            services: vec!["vision".to_owned()],
+        }),
+        bytes(&AskersReply { nodes: vec![1, 300] }),
     ];
     let released: Vec<&str> = include_str!("released.hex").lines().collect();
     assert_eq!(encodings.join("\n"), released.join("\n"));
@@ -165,6 +169,8 @@ fn fuzz_messages() {
             CommandReply,
             Spend,
             SpendReply,
+            Askers,
+            AskersReply,
         );
         let _ = envelope.open::<Assign>().map(Assign::into_assignment);
         let _ = envelope

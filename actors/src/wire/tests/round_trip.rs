@@ -113,6 +113,8 @@ fn open_as_anything(envelope: &Envelope) -> Result<(), OpenError> {
         Kind::AssignDocument => envelope.open::<AssignDocument>().map(drop),
         Kind::Spend => envelope.open::<Spend>().map(drop),
         Kind::SpendReply => envelope.open::<SpendReply>().map(drop),
+        Kind::Askers => envelope.open::<Askers>().map(drop),
+        Kind::AskersReply => envelope.open::<AskersReply>().map(drop),
     }
 }
 

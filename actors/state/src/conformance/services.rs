@@ -1,11 +1,12 @@
 //! Cases of [`ServiceStore`], on stores that are one too.
 
 use std::num::NonZeroU32;
+use std::slice;
 use std::time::Duration;
 
 use super::*;
 use crate::ServiceStore;
-use parkhang_core::domain::{Fence, ServiceJob, ServiceMessage, ServiceRecord, TaskId, WorkerId};
+use parkhang_core::domain::{Fence, Generation, ServiceJob, ServiceMessage, ServiceRecord, TaskId, WorkerId};
 
 /// A store and its services, which are the same.
 #[derive(Debug)]
@@ -18,6 +19,7 @@ pub struct Both {
 pub async fn suite(make: impl AsyncFn() -> Both) {
     a_submit_is_intended_once(make().await).await;
     a_job_is_of_the_lease_in_force(make().await).await;
+    a_job_of_a_lease_that_is_over_is_known(make().await).await;
     leases_of_a_service_come_page_by_page(make().await).await;
     a_stage_counts_its_own_tries(make().await).await;
     the_last_word_about_a_service_stands(make().await).await;
@@ -85,7 +87,10 @@ async fn a_job_is_of_the_lease_in_force(both: Both) {
     let second = applied(store, lease_to(&released, holder())).await;
     assert!(!record(&job_of(&first, "c", 5)).await);
     assert!(record(&job_of(&second, "d", 6)).await);
-    let all = [job_of(&first, "a", 1), job_of(&second, "d", 6)];
+    assert!(record(&job_of(&second, "d e", 7)).await, "it has another part");
+    assert!(!record(&job_of(&second, "de", 8)).await, "it is another job");
+    assert!(!record(&job_of(&second, "d", 9)).await);
+    let all = [job_of(&first, "a", 1), job_of(&second, "d e", 6)];
     assert_eq!(services.service_jobs(first.id).await.unwrap(), all);
     assert_eq!(services.service_jobs(TaskId(9_999)).await.unwrap(), []);
     let third = applied(store, lease_to(&given_back, holder())).await;
@@ -95,6 +100,34 @@ async fn a_job_is_of_the_lease_in_force(both: Both) {
     };
     assert!(record(&writes_itself).await);
     assert_eq!(services.service_jobs(third.id).await.unwrap(), [writes_itself]);
+}
+
+/// The answer to a submit comes when the lease is over.
+/// Rows: 242.
+async fn a_job_of_a_lease_that_is_over_is_known(both: Both) {
+    let Both { store, services } = &both;
+    let (_, tasks) = job_with(store, &["I1"]).await;
+    let first = applied(store, lease_to(&tasks[0], holder())).await;
+    let released = applied(store, change(&first, Event::Released)).await;
+    let second = applied(store, lease_to(&released, holder())).await;
+    let late = ServiceJob {
+        place: Some("operations/x".to_owned()),
+        ..job_of(&first, "a", 1)
+    };
+    assert!(!services.record_service_job(&late).await.unwrap());
+    let known = async || services.service_jobs(first.id).await.unwrap();
+    assert_eq!(known().await, slice::from_ref(&late));
+    let leases = services.service_leases(&holder(), at(9), None, 9).await.unwrap();
+    assert_eq!(leases[0].job, None, "it is none of the lease in force");
+    let never = ServiceJob {
+        fence: Fence {
+            generation: Generation(99),
+            ..second.fence().unwrap()
+        },
+        ..late.clone()
+    };
+    assert!(!services.record_service_job(&never).await.unwrap());
+    assert_eq!(known().await, [late]);
 }
 
 async fn leases_of_a_service_come_page_by_page(both: Both) {

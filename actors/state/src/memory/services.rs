@@ -42,21 +42,25 @@ impl ServiceStore for MemoryStore {
 
     async fn record_service_job(&self, job: &ServiceJob) -> Result<bool, StateError> {
         let mut tables = self.tables();
-        let is_held = tables.tasks.get(&job.fence.task).is_some_and(|task| {
-            let holder = task.lease.as_ref().and_then(|lease| lease.worker.service());
-            task.fence().as_ref() == Some(&job.fence) && holder.is_some()
-        });
-        if !is_held {
+        let task = job.fence.task;
+        let mut runs = tables.stage_runs.get(&task).into_iter().flatten();
+        if !runs.any(|run| run.fence == job.fence && run.worker.service().is_some()) {
             return Ok(false);
         }
-        let jobs = tables.services.jobs.entry(job.fence.task).or_default();
-        match jobs.iter().find(|known| known.fence == job.fence) {
-            Some(known) => Ok(known.job == job.job),
+        let current = tables.tasks.get(&task).and_then(Task::fence);
+        let jobs = tables.services.jobs.entry(task).or_default();
+        let is_its_job = match jobs.iter_mut().find(|known| known.fence == job.fence) {
+            Some(known) if job.continues(known) => {
+                known.job.clone_from(&job.job);
+                true
+            }
+            Some(known) => known.job == job.job,
             None => {
                 jobs.push(job.clone());
-                Ok(true)
+                true
             }
-        }
+        };
+        Ok(is_its_job && current.as_ref() == Some(&job.fence))
     }
 
     async fn service_leases(

@@ -50,11 +50,13 @@ impl ServiceStore for PostgresStore {
 
     async fn record_service_job(&self, job: &ServiceJob) -> Result<bool, StateError> {
         let fence = &job.fence;
-        let mut transaction = self.begin().await?;
+        // Of no leader: it is what has happened, whoever leads now.
+        let mut transaction = self.pool.begin().await?;
         // Locked, so that the lease does not end between the look and the write.
-        let held: Option<String> = sqlx::query_scalar(
-            "select worker_id from tasks where id = $1 and status = 'running' and current_stage = $2 and attempts + 1 = $3
-                 and generation = $4 and worker_id like 'service:%' for share",
+        let run: Option<(String, bool)> = sqlx::query_as(
+            "select r.worker_id, t.status = 'running' and t.current_stage = $2 and t.attempts + 1 = $3 and t.generation = $4
+             from tasks t join stage_runs r on r.task_id = t.id and r.stage = $2 and r.attempt = $3 and r.generation = $4
+             where t.id = $1 and r.worker_id like 'service:%' for share of t",
         )
         .bind(fence.task.0)
         .bind(fence.stage.as_str())
@@ -62,12 +64,14 @@ impl ServiceStore for PostgresStore {
         .bind(fence.generation.0)
         .fetch_optional(&mut *transaction)
         .await?;
-        let Some(holder) = held.map(WorkerId) else {
+        let Some((holder, is_held)) = run.map(|(worker, is_held)| (WorkerId(worker), is_held)) else {
             return Ok(false);
         };
         sqlx::query(
-            "insert into service_jobs (task_id, stage, attempt, generation, job, submitted_at, service, place)
-             values ($1, $2, $3, $4, $5, $6, $7, $8) on conflict do nothing",
+            "insert into service_jobs as s (task_id, stage, attempt, generation, job, submitted_at, service, place)
+             values ($1, $2, $3, $4, $5, $6, $7, $8)
+             on conflict (task_id, stage, attempt, generation) do update
+             set job = excluded.job where starts_with(excluded.job, s.job || ' ')",
         )
         .bind(fence.task.0)
         .bind(fence.stage.as_str())
@@ -89,7 +93,7 @@ impl ServiceStore for PostgresStore {
         .fetch_one(&mut *transaction)
         .await?;
         transaction.commit().await?;
-        Ok(known == job.job)
+        Ok(is_held && known == job.job)
     }
 
     async fn service_leases(
