@@ -195,7 +195,7 @@ fn the_example_stage_is_the_one_that_the_contributors_guide_shows() {
     assert_eq!(example, Some(include_str!("new_stage.rs")));
 }
 
-/// Rows: F6, 211.
+/// Rows: 160, 161, F6, 211.
 #[tokio::test]
 async fn the_example_stage_of_the_contributors_guide_runs() {
     let syllables = Syllables {

@@ -411,6 +411,7 @@ mod tests {
         );
     }
 
+    /// Rows: 216.
     #[tokio::test]
     async fn the_pool_keeps_its_size_until_too_many_hang() {
         let pool = CpuPool::new(1, "cpu").unwrap();
@@ -440,7 +441,7 @@ mod tests {
         assert_eq!(pool.run(|_| 3).await, Ok(3));
     }
 
-    /// Rows: F28.
+    /// Rows: 187, F28.
     #[tokio::test]
     async fn no_more_closures_run_than_there_are_threads() {
         let pool = CpuPool::new(3, "cpu").unwrap();

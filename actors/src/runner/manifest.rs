@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(read(&path).len(), 160);
     }
 
-    /// Rows: 166, 198, 199.
+    /// Rows: 166, 181, 198, 199.
     #[test]
     fn the_base_fields_are_there() {
         let line: Value = serde_json::from_str(&record("p1").to_line().unwrap()).unwrap();

@@ -10,6 +10,7 @@ use tokio::time::sleep;
 
 use crate::support::{Collected, FnWorker, items, options, plan, run_with, work_off_cost};
 
+/// Rows: 162, 168.
 #[tokio::test(start_paused = true)]
 async fn no_more_items_are_in_work_than_there_are_workers() {
     let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
@@ -31,6 +32,7 @@ async fn no_more_items_are_in_work_than_there_are_workers() {
     assert_eq!(most.load(Ordering::SeqCst), 3);
 }
 
+/// Rows: 173, 191.
 #[tokio::test(start_paused = true)]
 async fn a_slow_consumer_holds_the_workers_back() {
     for (max_queue, bound) in [(1, 3), (4, 6)] {

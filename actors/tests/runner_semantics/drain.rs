@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::support::{FnWorker, error, items, options, run_with, work_off_cost};
 
+/// Rows: 178, 186.
 #[tokio::test(start_paused = true)]
 async fn a_drained_run_finishes_what_is_in_work_and_starts_nothing() {
     let cancel = CancellationToken::new();

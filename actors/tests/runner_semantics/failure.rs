@@ -10,6 +10,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::support::{Collected, FnWorker, error, items, options, plan, run, run_with, work_off_cost};
 
+/// Rows: 162, 172, 178, 184.
 #[tokio::test(start_paused = true)]
 async fn a_run_stops_when_more_failed_than_the_budget_allows() {
     let fail = |_: WorkItem, _| async { Err::<String, _>(error(ErrorCategory::Input)) };
@@ -32,6 +33,7 @@ async fn a_run_stops_when_more_failed_than_the_budget_allows() {
     }
 }
 
+/// Rows: 184.
 #[tokio::test(start_paused = true)]
 async fn items_in_work_are_finished_when_the_budget_is_crossed() {
     let worker = |item: WorkItem, _| async move {
@@ -51,7 +53,7 @@ async fn items_in_work_are_finished_when_the_budget_is_crossed() {
     assert_eq!(collected.ids(), ["0", "1", "2"]);
 }
 
-/// Rows: F32.
+/// Rows: 162, 169, 185, F32.
 #[tokio::test(start_paused = true)]
 async fn a_hung_try_times_out_and_frees_its_worker() {
     let worker = |item: WorkItem, _| async move {
@@ -78,6 +80,7 @@ async fn a_hung_try_times_out_and_frees_its_worker() {
     assert!(timeout.message.contains("10 s"), "{timeout}");
 }
 
+/// Rows: 216.
 #[tokio::test(start_paused = true)]
 async fn a_hung_thread_does_not_stop_the_rest() {
     // A blocking task keeps paused time from running ahead of the pool's threads.
@@ -129,6 +132,7 @@ async fn a_hung_thread_does_not_stop_the_rest() {
     let _ = time_stands.await;
 }
 
+/// Rows: 162, 171, 206, 207.
 #[tokio::test(start_paused = true)]
 async fn retries_wait_exactly_as_long_as_the_formula_says() {
     for (jitter, expected) in [
@@ -173,7 +177,7 @@ async fn retries_wait_exactly_as_long_as_the_formula_says() {
     }
 }
 
-/// Rows: 204.
+/// Rows: 170, 204.
 #[tokio::test(start_paused = true)]
 async fn only_retryable_errors_are_retried() {
     let tries = |category| async move {

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::support::{FnWorker, error, items, options, plan, run, run_with, work_off_cost};
 
+/// Rows: 165, 209, 217.
 #[tokio::test(start_paused = true)]
 async fn outcomes_come_in_plan_order_whatever_ends_first() {
     let (outcome, collected) = run(items(&[5.0, 1.0, 3.0, 0.0, 2.0]), work_off_cost, &options(5)).await;
@@ -55,6 +56,7 @@ async fn longest_first_shortens_the_run() {
     assert_eq!(walls, [6000.0, 4000.0]);
 }
 
+/// Rows: 209.
 #[tokio::test(start_paused = true)]
 async fn the_same_run_has_the_same_outcome() {
     let once = || async {

@@ -72,7 +72,7 @@ impl StageHooks for Diary {
     }
 }
 
-/// Rows: 179, 180.
+/// Rows: 177, 179, 180.
 #[tokio::test(start_paused = true)]
 async fn hooks_see_every_item_in_order_and_cannot_stop_the_run() {
     for panics in [false, true] {
@@ -116,7 +116,7 @@ async fn hooks_see_every_item_in_order_and_cannot_stop_the_run() {
     }
 }
 
-/// Rows: 175, 183.
+/// Rows: 162, 175, 183.
 #[tokio::test(start_paused = true)]
 async fn progress_is_reported_at_its_interval() {
     let diary = Arc::new(Diary::default());
@@ -148,6 +148,7 @@ async fn progress_is_reported_at_its_interval() {
     );
 }
 
+/// Rows: 178.
 #[tokio::test(start_paused = true)]
 async fn percentiles_are_of_waiting_and_of_work() {
     let (outcome, _) = run(items(&[1.0, 2.0, 3.0, 4.0]), work_off_cost, &options(1)).await;
@@ -156,7 +157,7 @@ async fn percentiles_are_of_waiting_and_of_work() {
     assert_eq!(outcome.wall_ms, 10_000.0);
 }
 
-/// Rows: 198.
+/// Rows: 162, 177, 198, 205.
 #[tokio::test]
 async fn the_manifest_has_a_line_for_each_item_in_order() {
     let folder = tempfile::tempdir().unwrap();

@@ -92,7 +92,7 @@ impl Desk {
     }
 }
 
-/// Rows: 192, 194.
+/// Rows: 162, 174, 182, 192, 194.
 #[tokio::test]
 async fn a_finished_run_is_skipped_whole() {
     let desk = Desk::new();
@@ -129,7 +129,7 @@ async fn a_new_input_makes_its_item_again() {
     assert_eq!(desk.outputs.lock().unwrap()["b"].0, "new");
 }
 
-/// Rows: 197.
+/// Rows: 174, 197.
 #[tokio::test]
 async fn force_makes_everything_again() {
     let desk = Desk::new();

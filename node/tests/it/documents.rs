@@ -291,6 +291,39 @@ fn documents_are_written_in_several_forms() {
     assert_eq!(files(&to), files(&other), "the same bytes");
 }
 
+/// Values of fields are drawn after all labels of a page, and are read where they are shown.
+#[test]
+fn values_in_the_fields_of_a_form_stand_behind_their_labels() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    read(&workspace().join("tests/fixtures/pdf/form.pdf"), &out).exits(0);
+    let to = folder.path().join("docs");
+    for (format, file, name) in [
+        (
+            "doctags",
+            "doctags/pdf-form.doctags",
+            "Name of the tenant Harriet Wongchuk</text>",
+        ),
+        (
+            "markdown",
+            "markdown/pdf-form.md",
+            "\nName of the tenant Harriet Wongchuk\n",
+        ),
+    ] {
+        export(&out, format, &to).exits(0);
+        let text = std::fs::read_to_string(to.join(file)).unwrap();
+        let places = [
+            name,
+            "Address 17 Ferry Street, Stanley",
+            "Monthly rent HK",
+            "Begins on 1 March 2026",
+        ]
+        .map(|line| text.find(line).unwrap_or_else(|| panic!("{line}: {text}")));
+        assert!(places.is_sorted(), "{text}");
+        assert!(!text.contains("remark"), "a field that is not shown: {text}");
+    }
+}
+
 #[test]
 fn a_volume_without_blocks_is_refused_with_the_way_to_make_them() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,6 +1,9 @@
 //! Runs that are cut off, and the runs that take them up again.
 
-use crate::support::{Fixture, Running, VOLUME, assert_same_files};
+use std::path::Path;
+
+use crate::documents::paper;
+use crate::support::{Fixture, Running, VOLUME, assert_same_files, finish, node};
 
 const PAGES: u8 = 10;
 const PER_PART: usize = 2;
@@ -52,7 +55,37 @@ fn a_killed_run_is_taken_up_and_leaves_no_trace() {
     assert_same_files(&fixture.out().join("jobs"), &undisturbed.join("jobs"));
 }
 
-/// Rows: F21.
+/// One process after the other is killed as soon as a stage has begun, and the last one finishes what they have left.
+#[test]
+fn a_run_that_is_killed_in_every_stage_of_documents_makes_the_same_documents() {
+    let folder = tempfile::tempdir().unwrap();
+    let command = |out: &Path| {
+        let mut command = node(["ocr", "--pipeline", "documents", "--config", "checkpoint_pages=1"]);
+        command.args(["--workers", "1", "--out"]).arg(out).arg(paper());
+        command
+    };
+    let out = folder.path().join("out");
+    let volume = out.join("jobs/documents/volumes/pdf-paper");
+    // A stage begins when the one before has written its table.
+    for (stage, table) in [
+        ("doctags", "page_ocr/words.parquet"),
+        ("chunk", "doctags/blocks.parquet"),
+        ("embed", "chunk/chunks.parquet"),
+        ("index", "embed/vectors.parquet"),
+        ("reduce", "index/text.index"),
+    ] {
+        let mut run = Running::start(command(&out));
+        run.wait_for_file(&format!("{stage} had begun"), &volume.join(table));
+        run.kill();
+    }
+    finish(command(&out)).exits(0);
+    let undisturbed = folder.path().join("undisturbed");
+    finish(command(&undisturbed)).exits(0);
+    assert_same_files(&out.join("jobs"), &undisturbed.join("jobs"));
+    assert_same_files(&out.join("export"), &undisturbed.join("export"));
+}
+
+/// Rows: 186, F21.
 #[test]
 fn an_interrupt_drains_and_the_next_run_finishes() {
     let fixture = Fixture::with_pages(6);

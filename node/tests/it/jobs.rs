@@ -303,7 +303,7 @@ fn the_volumes_of_a_job_are_read_from_a_list() {
     assert_eq!(listed["tasks"][0]["volume"], "W1-I2");
 }
 
-/// Rows: 75, 120, 249.
+/// Rows: 75, 120, 167, 249.
 #[test]
 fn a_job_that_nobody_works_on_says_who_is_missing() {
     let site = Site::with_volumes(1, 1);

@@ -46,6 +46,7 @@ mod repl;
 mod sample;
 mod search;
 mod searchable;
+mod searched;
 mod services;
 mod sessions;
 mod shut_out;

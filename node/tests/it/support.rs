@@ -195,9 +195,22 @@ impl Running {
     /// Returns once something is in a folder. A part of a table is there for a moment only.
     #[track_caller]
     pub(crate) fn wait_for_file_in(&mut self, what: &str, folder: &Path) {
+        self.wait_for(what, || {
+            std::fs::read_dir(folder).is_ok_and(|mut files| files.next().is_some())
+        });
+    }
+
+    /// Returns once a file is there.
+    #[track_caller]
+    pub(crate) fn wait_for_file(&mut self, what: &str, path: &Path) {
+        self.wait_for(what, || path.exists());
+    }
+
+    #[track_caller]
+    fn wait_for(&mut self, what: &str, holds: impl Fn() -> bool) {
         let mut said = Vec::new();
         let look = || {
-            let is_there = std::fs::read_dir(folder).is_ok_and(|mut files| files.next().is_some());
+            let is_there = holds();
             let ended = loop {
                 match self.lines.try_recv() {
                     Ok(line) => said.push(line),

@@ -83,6 +83,7 @@ mod tests {
         }
     }
 
+    /// Rows: 206, 207.
     #[test]
     fn delays_double_and_stop() {
         let error = StageError::new("ocr", ErrorCategory::Network, "reset");
@@ -112,6 +113,7 @@ mod tests {
     }
 
     proptest! {
+        /// Rows: 171.
         #[test]
         fn a_delay_is_within_a_quarter_of_its_nominal(
             base in 0.0..1e6_f64, attempt in 0_u32..=u32::MAX, jitter in -1.0..=1.0_f64,

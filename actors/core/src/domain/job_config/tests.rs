@@ -65,7 +65,7 @@ fn the_keys_of_a_generation_are_all_that_differs() {
     assert_eq!(differing, keys);
 }
 
-/// Rows: 212.
+/// Rows: 168, 169, 170, 171, 172, 173, 212.
 #[test]
 fn the_options_of_stages_are_keys() {
     let given = [
