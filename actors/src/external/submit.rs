@@ -169,16 +169,14 @@ impl ExternalStages {
         let submitted = match self.prepare(&submission).await {
             Ok(Prepared::Outgoing(outgoing)) => {
                 let transmitted = self.clone().transmit(submission.clone(), outgoing);
-                match knows_keys {
-                    true => Ok(transmitted.await),
+                if knows_keys {
+                    Ok(transmitted.await)
+                } else {
                     // Nobody else could hear of the job, whoever leads by then.
-                    false => match self.keyless.spawn(transmitted).await {
-                        Ok(submitted) => Ok(submitted),
-                        Err(panic) => {
-                            error!(task = %fence.task, %panic, "a submit ended early");
-                            Ok(Submitted::Awaited)
-                        }
-                    },
+                    Ok(self.keyless.spawn(transmitted).await.unwrap_or_else(|panic| {
+                        error!(task = %fence.task, %panic, "a submit ended early");
+                        Submitted::Awaited
+                    }))
                 }
             }
             Ok(Prepared::Not(submitted)) => Ok(submitted),
