@@ -219,7 +219,7 @@ mod tests {
             compared_text(&differing(0.5), Precision::Int8),
             "equal but for ties"
         );
-        assert_eq!(compared_text(&differing(2.0), Precision::Int8), "differs");
+        assert_eq!(compared_text(&differing(4.0), Precision::Int8), "differs");
         assert_eq!(compared_text(&differing(1e-4), Precision::Full), "differs");
     }
 
