@@ -53,6 +53,10 @@ impl Cluster {
         if let Err(error) = wait.try_sees(look, Vec::is_empty).await {
             self.fail(&error.to_string()).await;
         }
+        // The last one may have died of what ended the last job.
+        for worker in self.deaths() {
+            self.start_worker(worker, "").await;
+        }
     }
 
     /// The places of nodes whose process has ended.
