@@ -145,7 +145,7 @@ impl fmt::Display for Failpoint {
     }
 }
 
-/// What `FAILPOINTS` says, for as long as the value lives.
+/// Actions that `FAILPOINTS` names, in force for as long as the value lives.
 #[derive(Debug)]
 #[must_use]
 pub struct Armed {

@@ -3,7 +3,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use nix::sys::signal::Signal;
 use parkhang_core::domain::{Job, JobKey, Task, TaskId, VolumeResults};
 use parkhang_state::{EmbeddedPostgres, PostgresStore, StateStore};
 use parkhang_test_support::Wait;
@@ -32,7 +31,7 @@ pub(crate) struct Plan {
     pub(crate) failpoints: String,
     /// and for those that come after one that died.
     pub(crate) failpoints_of_successors: String,
-    /// Whether no other cluster may run beside it.
+    /// True if no other cluster may run beside it.
     alone: bool,
 }
 
@@ -121,7 +120,7 @@ pub(crate) struct Cluster {
     pub(crate) jobs: Vec<Job>,
     server: Option<EmbeddedPostgres>,
     site: Site,
-    /// What processes are started with from now on, where that is another build.
+    /// Program of another build with which processes are started from now on.
     pub(crate) program: Option<PathBuf>,
     _turn: SemaphorePermit<'static>,
 }
@@ -377,14 +376,7 @@ impl Cluster {
         let workers = self.workers.iter_mut().map(|worker| &mut worker.process);
         let orchestrators = self.orchestrators.iter_mut().map(|place| &mut place.process);
         for process in workers.chain(orchestrators).filter_map(Option::as_mut) {
-            process.signal(Signal::SIGTERM);
-            let status = process.end().await;
-            assert!(
-                status.success(),
-                "{} left with {status}\n{}",
-                process.node(),
-                self.journal
-            );
+            process.leave().await;
         }
     }
 }

@@ -107,6 +107,18 @@ impl Recorded {
         self.process.kill();
     }
 
+    /// SIGTERM, and an end in order.
+    pub(crate) async fn leave(&mut self) {
+        self.signal(Signal::SIGTERM);
+        let status = self.end().await;
+        assert!(
+            status.success(),
+            "{} left with {status}\n{}",
+            self.node(),
+            self.journal
+        );
+    }
+
     pub(crate) async fn end(&mut self) -> ExitStatus {
         let what = format!("{} ends", self.name);
         let wait = Wait::until(&what).at_most(TIMEOUT).looking_every(LOOK);

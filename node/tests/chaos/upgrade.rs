@@ -3,8 +3,6 @@
 use std::env;
 use std::path::PathBuf;
 
-use nix::sys::signal::Signal;
-
 use crate::cluster::{Cluster, Plan};
 use crate::library::SHELF;
 
@@ -43,16 +41,12 @@ async fn a_cluster_goes_from_one_build_to_the_next_and_back() {
 
 impl Cluster {
     async fn replace_worker(&mut self, place: usize) {
-        let mut process = self.workers[place].process.take().unwrap();
-        process.signal(Signal::SIGTERM);
-        assert!(process.end().await.success(), "{}", self.journal);
+        self.workers[place].process.take().unwrap().leave().await;
         self.start_worker(place, "").await;
     }
 
     async fn replace_orchestrator(&mut self, place: usize) {
-        let mut process = self.orchestrators[place].process.take().unwrap();
-        process.signal(Signal::SIGTERM);
-        assert!(process.end().await.success(), "{}", self.journal);
+        self.orchestrators[place].process.take().unwrap().leave().await;
         self.start_orchestrator(place, "").await;
     }
 }

@@ -298,9 +298,10 @@ fn bodies_of_100_mib_are_refused_by_the_webhook_in_bounded_memory() {
 /// Posts so many bytes, with their number in the head or in chunks, as far as they are taken. Returns how many were, and the answer.
 fn post_much(address: &str, bytes: usize, has_length: bool) -> (usize, String) {
     let mut stream = TcpStream::connect(address).unwrap();
-    let framing = match has_length {
-        true => format!("content-length: {bytes}"),
-        false => "transfer-encoding: chunked".to_owned(),
+    let framing = if has_length {
+        format!("content-length: {bytes}")
+    } else {
+        "transfer-encoding: chunked".to_owned()
     };
     write!(
         stream,

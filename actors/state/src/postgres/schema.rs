@@ -6,7 +6,7 @@
 
 use std::sync::LazyLock;
 
-use sqlx::migrate::{Migrate, Migration, MigrationType, Migrator};
+use sqlx::migrate::{Migrate, MigrateError, Migration, MigrationType, Migrator};
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool};
 use sqlx::{ConnectOptions, Connection, SqlStr};
 
@@ -22,7 +22,7 @@ static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
         Migration::new(version, description.into(), MigrationType::Simple, sql, false)
     };
     let mut migrator = Migrator::with_migrations(SOURCES.iter().map(migration).collect());
-    // Those of a later build, see `refuse_later`.
+    // Those of a later build, see `refuse_breaking`.
     migrator.set_ignore_missing(true);
     migrator
 });
@@ -30,41 +30,58 @@ static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
 /// Begin of the description of a migration that earlier builds cannot work with.
 const BREAKING: &str = "breaking ";
 
+/// Migrations of a database beside those of this build.
+enum Applied {
+    /// Not all of them, or that cannot be found out, as in a database without tables.
+    Fewer,
+    Same,
+    /// All of them, and others.
+    More,
+}
+
 /// Brings the schema up to date, and refuses one of a later build that this one cannot work with.
 ///
 /// Most processes find it as it should be and need no further connection. A change needs one of its own: a migration may take
 /// longer than a statement of the pool may, and so may the wait for another process that migrates the same database.
 pub(super) async fn bring_up_to_date(pool: &PgPool, options: &PgConnectOptions) -> Result<(), StateError> {
-    if !has_all(&mut *pool.acquire().await?).await {
-        // A migration may be slow, and its text is long.
-        let mut connection = options.clone().disable_statement_logging().connect().await?;
-        MIGRATIONS.run(&mut connection).await?;
-        connection.close().await?;
+    match applied(&mut *pool.acquire().await?).await {
+        Applied::Same => return Ok(()),
+        Applied::More => {}
+        Applied::Fewer => {
+            // A migration may be slow, and its text is long.
+            let mut connection = options.clone().disable_statement_logging().connect().await?;
+            MIGRATIONS.run(&mut connection).await?;
+            connection.close().await?;
+        }
     }
-    refuse_later(pool).await
+    refuse_breaking(pool).await
 }
 
-/// Returns true if the migrations of this build were applied, and false also where that cannot be found out, as in a database without tables.
-async fn has_all(connection: &mut PgConnection) -> bool {
+async fn applied(connection: &mut PgConnection) -> Applied {
     let table = &MIGRATIONS.table_name;
     let (Ok(applied), Ok(None)) = (
         connection.list_applied_migrations(table).await,
         connection.dirty_version(table).await,
     ) else {
-        return false;
+        return Applied::Fewer;
     };
-    let known = MIGRATIONS
+    let of_this_build = MIGRATIONS
         .iter()
         .map(|migration| (migration.version, &migration.checksum));
-    applied
+    let mut found = applied
         .iter()
-        .map(|migration| (migration.version, &migration.checksum))
-        .take(SOURCES.len())
-        .eq(known)
+        .map(|migration| (migration.version, &migration.checksum));
+    if !found.by_ref().take(SOURCES.len()).eq(of_this_build) {
+        Applied::Fewer
+    } else if found.next().is_none() {
+        Applied::Same
+    } else {
+        Applied::More
+    }
 }
 
 /// Refuses a schema with a migration that this build does not know and cannot work with; says of others that they are there.
-async fn refuse_later(pool: &PgPool) -> Result<(), StateError> {
+async fn refuse_breaking(pool: &PgPool) -> Result<(), StateError> {
     let newest = SOURCES.last().map_or(0, |(version, _, _)| *version);
     let later: Vec<(i64, String)> = sqlx::query_as(
         "select version, description from _sqlx_migrations where version > $1 order by version",
@@ -72,13 +89,9 @@ async fn refuse_later(pool: &PgPool) -> Result<(), StateError> {
     .bind(newest)
     .fetch_all(pool)
     .await?;
-    if let Some((version, _)) = later
-        .iter()
-        .find(|(_, description)| description.starts_with(BREAKING))
-    {
-        return Err(StateError::Corrupt(format!(
-            "the schema has migration {version}, which this build does not know and cannot work with: it belongs to a later release"
-        )));
+    let breaks = |(_, description): &&(i64, String)| description.starts_with(BREAKING);
+    if let Some((version, _)) = later.iter().find(breaks) {
+        return Err(MigrateError::VersionMissing(*version).into());
     }
     if let Some((version, _)) = later.last() {
         tracing::info!(
