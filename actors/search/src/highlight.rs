@@ -25,12 +25,22 @@ struct Match {
     tokens: Vec<usize>,
 }
 
+/// How well a line matches.
+#[derive(Debug, Clone, Copy, Default)]
+struct Weight {
+    /// Places of the longest match.
+    places: usize,
+    /// Sum of the shares that the line has in the matches of each pattern: what stands on every other line tells little.
+    share: f64,
+}
+
 /// Chooses the lines of a page that match patterns best.
 pub(crate) fn highlights(lines: &[String], patterns: &[&Pattern]) -> Vec<HitLine> {
     let tokens = line_tokens(lines);
     let mut marks: BTreeMap<usize, BTreeSet<(usize, usize)>> = BTreeMap::new();
-    let mut weights: BTreeMap<usize, usize> = BTreeMap::new();
+    let mut weights: BTreeMap<usize, Weight> = BTreeMap::new();
     for pattern in patterns.iter().filter(|pattern| pattern.field == TextField::Text) {
+        let mut matching: BTreeSet<usize> = BTreeSet::new();
         for Match {
             places,
             tokens: matched,
@@ -42,13 +52,24 @@ pub(crate) fn highlights(lines: &[String], patterns: &[&Pattern]) -> Vec<HitLine
                     .or_default()
                     .insert((token.range.start, token.range.end));
                 let weight = weights.entry(*line).or_default();
-                *weight = (*weight).max(places);
+                weight.places = weight.places.max(places);
+                matching.insert(*line);
             }
         }
+        let share = 1.0 / matching.len().max(1) as f64;
+        for line in matching {
+            weights.entry(line).or_default().share += share;
+        }
     }
-    let mut best: Vec<(usize, usize)> = weights.into_iter().map(|(line, places)| (places, line)).collect();
-    // Those with the longest matches, and of these the first.
-    best.sort_by(|(one, line), (other, other_line)| other.cmp(one).then(line.cmp(other_line)));
+    let mut best: Vec<(Weight, usize)> = weights.into_iter().map(|(line, weight)| (weight, line)).collect();
+    // Those with the longest matches, of these those with the most and the rarest words, and of these the first.
+    best.sort_by(|(one, line), (other, other_line)| {
+        let rank = other
+            .places
+            .cmp(&one.places)
+            .then(other.share.total_cmp(&one.share));
+        rank.then(line.cmp(other_line))
+    });
     best.truncate(LINES);
     let mut chosen: Vec<usize> = best.into_iter().map(|(_, line)| line).collect();
     // A page that matches by its heading, or by a filter alone, shows how it begins.
@@ -166,6 +187,19 @@ mod tests {
             ["1 the [rent]", "3 [rent] of [rent]"]
         );
         assert_eq!(marked(&["first", "second"], "title:notes"), ["1 first"]);
+        let lines = [
+            "one of",
+            "two of",
+            "three of",
+            "mud of a port",
+            "five of",
+            "no mud",
+        ];
+        assert_eq!(
+            marked(&lines, "mud of port"),
+            ["1 one [of]", "4 [mud of] a [port]", "6 no [mud]"],
+            "lines with a word that all have come after the others"
+        );
         assert_eq!(marked(&["物業銷售收入"], "銷售收"), ["1 物業[銷售收]入"]);
     }
 }

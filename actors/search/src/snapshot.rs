@@ -76,10 +76,10 @@ impl Snapshot {
         &self.list.refused
     }
 
-    /// True if there are chunks whose vectors a model has made.
-    pub fn has_vectors_of(&self, model: &str) -> bool {
+    /// True if there are chunks whose vectors another model than this one has made.
+    pub fn has_vectors_of_others(&self, model: &str) -> bool {
         let mut vectors = self.parts.iter().filter_map(|part| part.vectors.as_ref());
-        vectors.any(|vectors| vectors.is_of(model))
+        vectors.any(|vectors| vectors.model().is_some() && !vectors.is_of(model))
     }
 
     /// True if there are chunks of documents.

@@ -199,7 +199,7 @@ fn pages_are_found_by_the_meaning_of_their_chunks() {
         .unwrap();
     for _ in 0..2 {
         let found = index.snapshot().unwrap();
-        assert!(found.has_vectors_of(MODEL) && !found.has_vectors_of("sha256:2"));
+        assert!(!found.has_vectors_of_others(MODEL) && found.has_vectors_of_others("sha256:2"));
         let hits = by_meaning(&found, "hire", [1.0, 0.0, 0.0], &[], false);
         assert_eq!(pages(&hits), ["W1-I1-2"]);
         assert_eq!(hits.hits[0].passage.as_deref(), Some("rent"));

@@ -39,8 +39,8 @@ pub async fn ask(
                 );
             }
             Ok(Some(vectors)) => {
-                let is_known = |index: &Snapshot| !index.has_chunks() || index.has_vectors_of(&vectors.model);
-                if !vectors.dense.is_empty() && !indexes.iter().all(is_known) {
+                let has_unknown = |index: &Snapshot| index.has_vectors_of_others(&vectors.model);
+                if !vectors.dense.is_empty() && indexes.iter().any(has_unknown) {
                     trouble = Some(
                         "chunks that another model has embedded are found by words and terms alone"
                             .to_owned(),
