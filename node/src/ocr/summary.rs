@@ -276,6 +276,7 @@ mod tests {
         assert_eq!(cells[3..9], ["7", "2", "-", "-", "0", "-"], "{text}");
     }
 
+    /// Rows: 214.
     #[test]
     fn the_table_names_every_volume_and_the_rate() {
         let text = summary(JobStatus::Completed, 1, false).table();
