@@ -25,7 +25,7 @@ struct Match {
     tokens: Vec<usize>,
 }
 
-/// How well a line matches.
+/// Rank of a line among those of its page that match.
 #[derive(Debug, Clone, Copy, Default)]
 struct Weight {
     /// Places of the longest match.
@@ -56,7 +56,7 @@ pub(crate) fn highlights(lines: &[String], patterns: &[&Pattern]) -> Vec<HitLine
                 matching.insert(*line);
             }
         }
-        let share = 1.0 / matching.len().max(1) as f64;
+        let share = 1.0 / matching.len() as f64;
         for line in matching {
             weights.entry(line).or_default().share += share;
         }
