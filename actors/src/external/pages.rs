@@ -69,6 +69,16 @@ impl VolumePages {
         let found = read_table::<LineDetectionRow>(store, &layout.line_detection()).await;
         let lines = read_table::<LineImageRow>(store, &layout.line_images()).await;
         let (found, lines) = (found?.rows, lines?.provenance.pages);
+        // A page on which nothing failed has a size.
+        if found
+            .iter()
+            .any(|page| page.rotated_width > 0 && page.rotated_image_path.is_empty())
+        {
+            let message =
+                "the job keeps no pictures (artifacts=tables) that the service could read".to_owned();
+            let kind = FailureKind::Hard;
+            return Err(JobFailure { message, kind }.into());
+        }
         // Those that the stage `ocr` asks for: it leaves out what failed before, and pages without a picture.
         let pages: Vec<(&LineDetectionRow, Digest)> = found
             .iter()

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use tracing::warn;
 
 use super::info::StageInfo;
-use super::page_stage::{PageStage, PlannedPage, VolumeRun};
+use super::page_stage::{PageStage, PlannedPage, VolumeRun, some_path};
 use super::registry::StageServices;
 use super::scans::{plan_scans, read_scan, version_of_scans};
 use super::table::{ModelKind, SCANS, StageDefinition, StageModels};
@@ -24,7 +24,7 @@ use crate::jpeg::encode_jpeg;
 use crate::runner::{CpuPool, off_the_clock};
 use crate::telemetry::at_step;
 use parkhang_core::domain::{
-    ErrorCategory, Hardware, JobConfig, LineMode, PageStep, StageError, StageName, Unfit,
+    Artifacts, ErrorCategory, Hardware, JobConfig, LineMode, PageStep, StageError, StageName, Unfit,
 };
 use parkhang_store::artifact::{LineDetectionRow, ModelRef, PageRegion, TableSchema};
 use parkhang_store::pages::{PageRef, PageSource, Scan};
@@ -60,7 +60,8 @@ pub(crate) struct LineDetection {
 /// A page whose lines have been found and which has been straightened, ready to be written.
 struct Straightened {
     lines: PageLines,
-    jpeg: Vec<u8>,
+    /// `None` in a job that keeps no pictures.
+    jpeg: Option<Vec<u8>>,
     mask: Vec<u8>,
 }
 
@@ -194,7 +195,7 @@ impl PageStage for LineDetection {
     }
 
     fn image_path(row: &LineDetectionRow) -> Option<&str> {
-        Some(&row.rotated_image_path)
+        some_path(&row.rotated_image_path)
     }
 
     async fn plan(&self, run: &VolumeRun) -> Result<Vec<PlannedPage<PageRef>>, StageError> {
@@ -259,21 +260,28 @@ impl PageStage for LineDetection {
         let lines = self.find_lines(run, decoded.clone()).await?;
         let scan = decoded.clone();
         let background = self.detection_config(run.config()).background();
-        let straightened =
-            super::compute(&self.cpu, run, move |_| straighten_page(&scan, lines, background)).await?;
+        let keep = run.config().artifacts;
+        let straightened = super::compute(&self.cpu, run, move |_| {
+            straighten_page(&scan, lines, background, keep)
+        })
+        .await?;
 
         at_step(PageStep::Storing);
-        let key = run.layout.rotated_image(&page.name);
-        // Not flushed here: a flush for each image would cost more than the recognition, so all are flushed together before the
-        // table that names them.
-        off_the_clock(run.store.put_unsynced(&key, straightened.jpeg.into()))
-            .await
-            .map_err(|error| run.storage_error(&error))?;
+        let mut path = String::new();
+        if let Some(jpeg) = straightened.jpeg {
+            let key = run.layout.rotated_image(&page.name);
+            // Not flushed here: a flush for each image would cost more than the recognition, so all are flushed together before the
+            // table that names them.
+            off_the_clock(run.store.put_unsynced(&key, jpeg.into()))
+                .await
+                .map_err(|error| run.storage_error(&error))?;
+            path = key.to_string();
+        }
         let lines = straightened.lines;
         let (width, height) = (as_i32(decoded.gray.width()), as_i32(decoded.gray.height()));
         Ok(vec![LineDetectionRow {
             image_name: page.name.as_str().to_owned(),
-            rotated_image_path: key.as_str().to_owned(),
+            rotated_image_path: path,
             rot_mask: straightened.mask,
             page_angle: lines.page_angle,
             dewarping_applied: lines.dewarp.is_some(),
@@ -316,22 +324,26 @@ impl PageStage for LineDetection {
     }
 }
 
-/// Straightens the scan at full resolution, on a background of this grey level, and encodes it, with its mask.
+/// Encodes the mask, and the scan straightened at full resolution, on a background of this grey level, where the job keeps pictures.
 fn straighten_page(
     scan: &DecodedPage,
     lines: PageLines,
     background: u8,
+    keep: Artifacts,
 ) -> Result<Straightened, (ErrorCategory, String)> {
     let runtime = |error: &dyn std::fmt::Display| (ErrorCategory::Runtime, error.to_string());
     let geometry: PageGeometry = lines.geometry().map_err(|error| runtime(&error))?;
     let quality = image_quality(scan.bilevel);
-    // Resampling a page that lies straight already would only blur it.
-    let jpeg = if geometry.is_identity() {
-        encode_jpeg(&scan.gray, quality)
-    } else {
-        encode_jpeg(&straighten_onto(&scan.gray, &geometry, background), quality)
+    let jpeg = match keep {
+        Artifacts::Tables => None,
+        // Resampling a page that lies straight already would only blur it.
+        Artifacts::Pictures if geometry.is_identity() => Some(encode_jpeg(&scan.gray, quality)),
+        Artifacts::Pictures => {
+            let straight = straighten_onto(&scan.gray, &geometry, background);
+            Some(encode_jpeg(&straight, quality))
+        }
     };
-    let jpeg = jpeg.map_err(|error| runtime(&error))?;
+    let jpeg = jpeg.transpose().map_err(|error| runtime(&error))?;
     let mask = encode_mask(&lines.mask).map_err(|error| runtime(&error))?;
     Ok(Straightened { lines, jpeg, mask })
 }
@@ -358,5 +370,8 @@ pub(super) fn settings(config: &JobConfig) -> Map<String, Value> {
         ("use_tps", json!(config.use_tps)),
         ("line_mode", json!(config.line_mode)),
     ];
-    super::of_generation(config, keys)
+    // Left out where pictures are kept, as they always were: results of earlier builds go on to stand.
+    let artifacts =
+        (config.artifacts != Artifacts::default()).then(|| ("artifacts", json!(config.artifacts)));
+    super::of_generation(config, keys.into_iter().chain(artifacts))
 }

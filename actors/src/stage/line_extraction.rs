@@ -5,7 +5,9 @@ use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
 use image::GrayImage;
 use parkhang_models::algorithms::Algorithms;
-use parkhang_models::line_extraction::{ExtractionConfig, LineImage, Rows, TextLine, build_lines, cut_line};
+use parkhang_models::line_extraction::{
+    ExtractionConfig, LineImage, LinePlace, Rows, TextLine, build_lines, cut_line, place_line,
+};
 use parkhang_models::page::decode::{DecodeLimits, decode_page};
 use parkhang_models::page::geometry::Point;
 use parkhang_models::page::illumination::even_light;
@@ -15,12 +17,14 @@ use uuid::Uuid;
 
 use super::image_quality;
 use super::info::StageInfo;
-use super::page_stage::{PageStage, PlannedPage, VolumeRun};
+use super::page_stage::{PageStage, PlannedPage, VolumeRun, some_path};
 use super::table::{StageDefinition, StageModels};
 use crate::jpeg::encode_jpeg;
 use crate::runner::{CpuPool, off_the_clock};
 use crate::telemetry::at_step;
-use parkhang_core::domain::{ErrorCategory, Hardware, JobConfig, PageStep, StageError, StageName, Unfit};
+use parkhang_core::domain::{
+    Artifacts, ErrorCategory, Hardware, JobConfig, PageStep, StageError, StageName, Unfit,
+};
 use parkhang_store::artifact::{
     ArtifactRow, Digest, ImageName, LineDetectionRow, LineImageRow, TableSchema, read_table,
 };
@@ -52,11 +56,12 @@ pub(crate) struct LineExtraction {
 }
 
 /// A line as it will be written.
-struct Cut {
+pub(super) struct Cut {
     line: TextLine,
     origin: parkhang_models::page::geometry::Rect,
-    size: (u32, u32),
-    jpeg: Vec<u8>,
+    pub(super) size: (u32, u32),
+    /// `None` in a job that keeps no pictures.
+    jpeg: Option<Vec<u8>>,
 }
 
 impl LineExtraction {
@@ -92,7 +97,7 @@ impl StageInfo for LineExtraction {
 #[async_trait]
 impl PageStage for LineExtraction {
     type Input = LineDetectionRow;
-    /// The straightened page; `None` where it has no lines.
+    /// The straightened page; `None` where it has no lines, and where it is not kept.
     type Fetched = Option<Bytes>;
     type Row = LineImageRow;
 
@@ -103,7 +108,7 @@ impl PageStage for LineExtraction {
     }
 
     fn image_path(row: &LineImageRow) -> Option<&str> {
-        Some(&row.line_image_path)
+        some_path(&row.line_image_path)
     }
 
     async fn plan(&self, run: &VolumeRun) -> Result<Vec<PlannedPage<LineDetectionRow>>, StageError> {
@@ -141,8 +146,8 @@ impl PageStage for LineExtraction {
         run: &VolumeRun,
         page: &PlannedPage<LineDetectionRow>,
     ) -> Result<Option<Bytes>, StageError> {
-        // A page without lines costs no read.
-        if page.input.filtered_contours.is_empty() {
+        // A page without lines costs no read. Where the job keeps no pictures there is none to read.
+        if page.input.filtered_contours.is_empty() || run.config().artifacts == Artifacts::Tables {
             return Ok(None);
         }
         let key = ArtifactKey::new(page.input.rotated_image_path.as_str())
@@ -158,14 +163,7 @@ impl PageStage for LineExtraction {
         jpeg: Option<Bytes>,
     ) -> Result<Vec<LineImageRow>, StageError> {
         let row = &page.input;
-        let Some(jpeg) = jpeg else {
-            return Ok(Vec::new());
-        };
-        let contours: Vec<Vec<Point>> = row
-            .filtered_contours
-            .iter()
-            .map(|contour| contour.iter().map(|[x, y]| Point::new(*x, *y)).collect())
-            .collect();
+        let contours = contours_of(row);
         let config = Self::extraction_config(run.config());
         let bilevel = row.is_binary;
         // The first generation finds the rows of text on the mask; the second by the heights of the contours, and reads none.
@@ -173,8 +171,10 @@ impl PageStage for LineExtraction {
             Algorithms::Gen1 => Some(row.rot_mask.clone()),
             Algorithms::Gen2 => None,
         };
-        let cuts = super::compute(&self.cpu, run, move |_| {
-            cut_page(&jpeg, bilevel, mask.as_deref(), contours, &config)
+        let size = [row.rotated_width, row.rotated_height].map(|side| u32::try_from(side).unwrap_or(0));
+        let cuts = super::compute(&self.cpu, run, move |_| match jpeg {
+            Some(jpeg) => cut_page(&jpeg, bilevel, mask.as_deref(), contours, &config),
+            None => Ok(place_page(size.into(), contours, &config)),
         })
         .await?;
 
@@ -182,16 +182,19 @@ impl PageStage for LineExtraction {
         let mut images = Vec::with_capacity(cuts.len());
         for cut in cuts {
             let index = rows.len();
-            let key = run
-                .layout
-                .line_image(&page.name, u32::try_from(index).unwrap_or(u32::MAX));
+            let number = u32::try_from(index).unwrap_or(u32::MAX);
+            let image = cut
+                .jpeg
+                .map(|jpeg| (run.layout.line_image(&page.name, number), jpeg));
             // With the hash of the scan: a line of a new scan is another line.
             let identity = format!("{}/{}/{}/{index}", run.volume(), page.name, row.input_sha256);
             let bounds = cut.line.bounding_box;
             rows.push(LineImageRow {
                 image_name: row.image_name.clone(),
                 line_index: i32::try_from(index).unwrap_or(i32::MAX),
-                line_image_path: key.as_str().to_owned(),
+                line_image_path: image
+                    .as_ref()
+                    .map_or_else(String::new, |(key, _)| key.to_string()),
                 line_guid: Uuid::new_v5(&LINE_NAMESPACE, identity.as_bytes()).to_string(),
                 bbox_x: bounds.x,
                 bbox_y: bounds.y,
@@ -209,7 +212,7 @@ impl PageStage for LineExtraction {
                 image_height: i32::try_from(cut.size.1).unwrap_or(i32::MAX),
                 is_binary: row.is_binary,
             });
-            images.push((key, Bytes::from(cut.jpeg)));
+            images.extend(image.map(|(key, jpeg)| (key, Bytes::from(jpeg))));
         }
         at_step(PageStep::Storing);
         let writes = stream::iter(images)
@@ -254,10 +257,56 @@ fn cut_page(
             line,
             origin,
             size: image.dimensions(),
-            jpeg,
+            jpeg: Some(jpeg),
         })
     })
     .collect()
+}
+
+/// Builds the lines of a page that is not at hand.
+pub(super) fn place_page(size: (u32, u32), contours: Vec<Vec<Point>>, config: &ExtractionConfig) -> Vec<Cut> {
+    place_lines(size, contours, config)
+        .into_iter()
+        .map(|(line, place)| {
+            let origin = place.bounds(config);
+            Cut {
+                line,
+                origin,
+                size: (origin.width.unsigned_abs(), origin.height.unsigned_abs()),
+                jpeg: None,
+            }
+        })
+        .collect()
+}
+
+/// The lines of a straightened page of this width and height with their places on it, in reading order; those beside the page are left out.
+/// For the second generation, which reads no mask.
+pub(super) fn place_lines(
+    size: (u32, u32),
+    contours: Vec<Vec<Point>>,
+    config: &ExtractionConfig,
+) -> Vec<(TextLine, LinePlace)> {
+    // Shared by the lines of the page, as in `cut_lines`.
+    let mut k = config.k_factor;
+    build_lines(contours, Rows::ByHeight, config)
+        .into_iter()
+        .map(|line| {
+            let place = place_line(size, &line, &mut k, config);
+            (line, place)
+        })
+        .filter(|(_, place)| {
+            let bounds = place.bounds(config);
+            bounds.width > 0 && bounds.height > 0
+        })
+        .collect()
+}
+
+/// Contours of the lines of a page.
+pub(super) fn contours_of(row: &LineDetectionRow) -> Vec<Vec<Point>> {
+    let contours = row.filtered_contours.iter();
+    contours
+        .map(|contour| contour.iter().map(|[x, y]| Point::new(*x, *y)).collect())
+        .collect()
 }
 
 /// The lines of a straightened page with their images, in reading order. The mask may have another size than the page.

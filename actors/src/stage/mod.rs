@@ -30,6 +30,7 @@ mod ledger;
 mod line_blocks;
 mod line_detection;
 mod line_extraction;
+mod line_pictures;
 mod manifests;
 mod ocr;
 mod ocr_choice;
@@ -160,7 +161,10 @@ pub trait StageLogic: Send + Sync + fmt::Debug {
 
 /// The keys that a stage's result depends on, with the generation of algorithms where it is not the default one: results made
 /// before there was a choice keep their fingerprints so.
-fn of_generation<const N: usize>(config: &JobConfig, keys: [(&str, Value); N]) -> Map<String, Value> {
+fn of_generation<'k>(
+    config: &JobConfig,
+    keys: impl IntoIterator<Item = (&'k str, Value)>,
+) -> Map<String, Value> {
     let generation = (config.generation != Algorithms::default())
         .then(|| (JobConfig::GENERATION, json!(config.generation)));
     let keys = keys.into_iter().chain(generation);

@@ -4,16 +4,15 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures::{StreamExt, TryStreamExt};
 use image::GrayImage;
 use parkhang_models::inference::LineBatch;
-use parkhang_models::page::decode::{DecodeLimits, decode_page};
 use parkhang_models::recognition::legibility::legible;
 use parkhang_models::recognition::line_image::{BatchLimits, LineImage, PreparedLine, Preprocessing};
 use parkhang_models::recognition::read::{LineText, read_logits};
 use serde_json::{Map, Value, json};
 
 use super::info::StageInfo;
+use super::line_pictures::{LinePictures, line_pictures};
 use super::ocr_operations::take_over;
 use super::ocr_reader::Reader;
 use super::page_stage::{PageStage, PlannedPage, VolumeRun};
@@ -22,13 +21,13 @@ use super::registry::StageServices;
 use super::table::{ModelKind, StageDefinition, StageModels};
 use crate::engines::Engine;
 use crate::inference::DeviceStatus;
-use crate::runner::CpuPool;
-use parkhang_core::domain::{ErrorCategory, Hardware, JobConfig, StageError, StageName, Unfit};
+use crate::runner::{CancelFlag, CpuPool};
+use parkhang_core::domain::{Artifacts, ErrorCategory, Hardware, JobConfig, StageError, StageName, Unfit};
 use parkhang_store::artifact::{
     ArtifactRow, ImageName, LineDetectionRow, LineImageRow, ModelRef, OcrResultRow, Segment, ServiceRef,
     TableSchema, read_table,
 };
-use parkhang_store::storage::{ArtifactKey, get_many};
+use parkhang_store::pages::PageSource;
 
 pub(super) const STAGE: StageDefinition = StageDefinition {
     name: "ocr",
@@ -40,12 +39,11 @@ pub(super) const STAGE: StageDefinition = StageDefinition {
     build: |services| Ok(services.paged(STAGE, Ocr::new(services)?)),
 };
 
-/// Line images of a page that are read at once.
-const READS: usize = 16;
-
 /// The stage that reads lines.
 #[derive(Debug)]
 pub(crate) struct Ocr {
+    /// Scans, for jobs that keep no pictures.
+    pub pages: Arc<dyn PageSource>,
     pub cpu: CpuPool,
     /// The recognisers of the node, at least one.
     pub readers: Vec<Reader>,
@@ -62,6 +60,8 @@ pub(crate) struct PageLines {
     pub(super) engine: Option<Engine>,
     /// Key of the straightened page.
     pub(super) picture: String,
+    /// Row of the page, of which its lines are cut anew where the job keeps no pictures; `None` where it does.
+    pub(super) found: Option<Arc<LineDetectionRow>>,
     pub(super) rows: Vec<LineImageRow>,
 }
 
@@ -70,8 +70,8 @@ pub(crate) struct PageLines {
 pub(crate) struct PageImages {
     /// The straightened page, where a service reads it.
     pub(super) page: Option<Bytes>,
-    /// Its lines, where the recogniser reads them.
-    pub(super) lines: Vec<Bytes>,
+    /// Its lines, where the recogniser reads them; `None` where only a service may want them.
+    pub(super) lines: Option<LinePictures>,
 }
 
 /// The lines of a page, prepared: the batches for the network and what is needed to read its answer.
@@ -102,6 +102,7 @@ impl Ocr {
         let recognisers = services.models.recognisers.iter();
         let readers = recognisers.map(|recogniser| Reader::new(recogniser, services));
         Ok(Self {
+            pages: services.pages.clone(),
             cpu: services.cpu.clone(),
             readers: readers.collect::<Result<_, _>>()?,
             engines: services.models.engines.clone(),
@@ -128,21 +129,27 @@ impl Ocr {
             .collect()
     }
 
-    /// Reads line images, each with whether its page came as one bit per pixel, with one of the readers. An image in which no
-    /// line can be found gives an empty text.
+    /// Reads pictures of lines with one of the readers. One in which no line can be found gives an empty text.
     pub(super) async fn read_page(
         &self,
         run: &VolumeRun,
         reader: &Reader,
-        images: Vec<(Bytes, bool)>,
+        pictures: LinePictures,
     ) -> Result<Vec<LineText>, StageError> {
-        self.read(run, reader, move |preprocessing| {
-            prepare_page(&images, preprocessing)
+        self.read(run, reader, move |preprocessing, cancelled| {
+            let lines = pictures.decoded(&|| cancelled.is_cancelled())?;
+            let prepared = lines.iter().map(|(image, bilevel)| {
+                preprocessing.prepare(&LineImage {
+                    image,
+                    bilevel: *bilevel,
+                })
+            });
+            Ok(prepared.collect())
         })
         .await
     }
 
-    /// As [`read_page`](Self::read_page), of images that are decoded.
+    /// As [`read_page`](Self::read_page), of pictures that are decoded.
     pub(super) async fn read_lines(
         &self,
         run: &VolumeRun,
@@ -150,7 +157,7 @@ impl Ocr {
         images: Arc<Vec<GrayImage>>,
         bilevel: bool,
     ) -> Result<Vec<LineText>, StageError> {
-        let prepare = move |preprocessing: Preprocessing| {
+        let prepare = move |preprocessing: Preprocessing, _: &CancelFlag| {
             let lines = images
                 .iter()
                 .map(|image| preprocessing.prepare(&LineImage { image, bilevel }));
@@ -164,14 +171,18 @@ impl Ocr {
         &self,
         run: &VolumeRun,
         reader: &Reader,
-        prepare: impl FnOnce(Preprocessing) -> Result<Vec<Option<PreparedLine>>, (ErrorCategory, String)>
+        prepare: impl FnOnce(
+            Preprocessing,
+            &CancelFlag,
+        ) -> Result<Vec<Option<PreparedLine>>, (ErrorCategory, String)>
         + Send
         + 'static,
     ) -> Result<Vec<LineText>, StageError> {
         let options = reader.options(run.config());
         let (preprocessing, limits) = (options.preprocessing, options.batch);
-        let mut page = super::compute(&self.cpu, run, move |_| {
-            Ok(PreparedPage::new(prepare(preprocessing)?, preprocessing, limits))
+        let mut page = super::compute(&self.cpu, run, move |cancelled| {
+            let lines = prepare(preprocessing, cancelled)?;
+            Ok(PreparedPage::new(lines, preprocessing, limits))
         })
         .await?;
         // One batch after the other: the pages in work at once are what fills the device.
@@ -315,7 +326,11 @@ impl PageStage for Ocr {
                 input: PageLines {
                     reader: 0,
                     engine: engine.clone(),
-                    picture: page.rotated_image_path,
+                    picture: page.rotated_image_path.clone(),
+                    found: (run.config().artifacts == Artifacts::Tables).then(|| {
+                        let rot_mask = Vec::new();
+                        Arc::new(LineDetectionRow { rot_mask, ..page })
+                    }),
                     rows,
                 },
             });
@@ -337,7 +352,7 @@ impl PageStage for Ocr {
             Some(engine) => self.fetch_page(run, engine, input).await?,
             None => PageImages {
                 page: None,
-                lines: fetch_images(run, &input.rows).await?,
+                lines: Some(line_pictures(run, &self.pages, input, &input.rows).await?),
             },
         })
     }
@@ -355,9 +370,10 @@ impl PageStage for Ocr {
                 .await;
         }
         let reader = self.reader(*reader, run)?;
-        let texts = self
-            .read_page(run, reader, with_depth(rows, images.lines))
-            .await?;
+        let Some(lines) = images.lines else {
+            return Ok(Vec::new());
+        };
+        let texts = self.read_page(run, reader, lines).await?;
         // What is read far less surely than the rest of its page is a smudge, or a caption in another script.
         let kept = legible(&texts, run.config().min_confidence);
         Ok(rows
@@ -391,42 +407,6 @@ impl PageStage for Ocr {
             })
             .collect())
     }
-}
-
-/// Reads the line images that the rows name, in their order.
-pub(super) async fn fetch_images(run: &VolumeRun, rows: &[LineImageRow]) -> Result<Vec<Bytes>, StageError> {
-    let keys: Result<Vec<ArtifactKey>, _> = rows
-        .iter()
-        .map(|row| ArtifactKey::new(row.line_image_path.as_str()))
-        .collect();
-    let keys = keys.map_err(|error| run.error(ErrorCategory::Input, error))?;
-    get_many(run.store.as_ref(), keys, READS)
-        .map(|(_, image)| image.map_err(|error| run.storage_error(&error)))
-        .try_collect()
-        .await
-}
-
-/// Pairs each image with whether its page came as one bit per pixel.
-pub(super) fn with_depth(rows: &[LineImageRow], images: Vec<Bytes>) -> Vec<(Bytes, bool)> {
-    images
-        .into_iter()
-        .zip(rows.iter().map(|row| row.is_binary))
-        .collect()
-}
-
-fn prepare_page(
-    images: &[(Bytes, bool)],
-    preprocessing: Preprocessing,
-) -> Result<Vec<Option<PreparedLine>>, (ErrorCategory, String)> {
-    let prepare = |(bytes, bilevel): &(Bytes, bool)| {
-        let page = decode_page(bytes, &DecodeLimits::default())
-            .map_err(|error| (ErrorCategory::Input, error.to_string()))?;
-        Ok(preprocessing.prepare(&LineImage {
-            image: &page.gray,
-            bilevel: *bilevel,
-        }))
-    };
-    images.iter().map(prepare).collect()
 }
 
 /// The keys of a job's configuration that decide its text.

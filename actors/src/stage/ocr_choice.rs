@@ -3,7 +3,8 @@
 use tracing::info;
 
 use super::info::StageInfo;
-use super::ocr::{Ocr, PageLines, fetch_images, with_depth};
+use super::line_pictures::line_pictures;
+use super::ocr::{Ocr, PageLines};
 use super::page_stage::{PlannedPage, VolumeRun};
 use parkhang_core::domain::{ErrorCategory, StageError};
 use parkhang_core::policy::model_choice::{TRIAL_LINES, TRIAL_PAGES, surest};
@@ -36,10 +37,10 @@ impl Ocr {
         }
         let mut trials = vec![Vec::new(); candidates.len()];
         let mut lines = 0;
-        for rows in tried_pages(planned) {
+        for page in tried_pages(planned) {
             // The loop ends at `TRIAL_LINES`, so the difference cannot wrap.
-            let rows = &rows[..rows.len().min(TRIAL_LINES - lines)];
-            match self.try_readers(run, rows, &candidates, &mut trials).await {
+            let rows = &page.rows[..page.rows.len().min(TRIAL_LINES - lines)];
+            match self.try_readers(run, page, rows, &candidates, &mut trials).await {
                 Ok(()) => lines += rows.len(),
                 // Its own item will report what is wrong with the page.
                 Err(error) if error.category == ErrorCategory::Input => {}
@@ -59,18 +60,16 @@ impl Ocr {
     async fn try_readers(
         &self,
         run: &VolumeRun,
+        page: &PageLines,
         rows: &[LineImageRow],
         candidates: &[usize],
         trials: &mut [Vec<Option<f32>>],
     ) -> Result<(), StageError> {
-        let images = fetch_images(run, rows).await?;
+        let pictures = line_pictures(run, &self.pages, page, rows).await?;
         // Noted once all have read the page: where one of them fails on it, none is judged by it.
         let mut read = Vec::with_capacity(candidates.len());
         for reader in candidates.iter().filter_map(|place| self.readers.get(*place)) {
-            let texts = self
-                .read_page(run, reader, with_depth(rows, images.clone()))
-                .await?;
-            read.push(texts);
+            read.push(self.read_page(run, reader, pictures.clone()).await?);
         }
         for (trial, texts) in trials.iter_mut().zip(read) {
             trial.extend(
@@ -108,11 +107,11 @@ impl Ocr {
     }
 }
 
-/// Lines of the first pages that have any.
-fn tried_pages(planned: &[PlannedPage<PageLines>]) -> impl Iterator<Item = &[LineImageRow]> {
+/// The first pages that have lines.
+fn tried_pages(planned: &[PlannedPage<PageLines>]) -> impl Iterator<Item = &PageLines> {
     planned
         .iter()
-        .map(|page| page.input.rows.as_slice())
-        .filter(|rows| !rows.is_empty())
+        .map(|page| &page.input)
+        .filter(|page| !page.rows.is_empty())
         .take(TRIAL_PAGES)
 }

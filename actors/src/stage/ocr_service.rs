@@ -10,7 +10,8 @@ use uuid::Uuid;
 
 use super::info::StageInfo;
 use super::line_extraction::LINE_NAMESPACE;
-use super::ocr::{Ocr, PageImages, PageLines, fetch_images, with_depth};
+use super::line_pictures::{LinePictures, line_pictures, straightened_page};
+use super::ocr::{Ocr, PageImages, PageLines};
 use super::page_stage::{PlannedPage, VolumeRun};
 use super::quality::text_score;
 use super::service;
@@ -48,22 +49,23 @@ impl Ocr {
         input: &PageLines,
     ) -> Result<PageImages, StageError> {
         // A page that could not be straightened stands blank.
-        if input.picture.is_empty() || (input.rows.is_empty() && !engine.has_places()) {
+        let is_blank = match &input.found {
+            Some(found) => found.rotated_width == 0,
+            None => input.picture.is_empty(),
+        };
+        if is_blank || (input.rows.is_empty() && !engine.has_places()) {
             return Ok(PageImages {
                 page: None,
-                lines: Vec::new(),
+                lines: None,
             });
         }
-        let key = ArtifactKey::new(input.picture.as_str())
-            .map_err(|error| run.error(ErrorCategory::Input, error))?;
-        let page = run
-            .store
-            .get(&key)
-            .await
-            .map_err(|error| run.storage_error(&error))?;
+        let page = match &input.found {
+            Some(found) => straightened_page(run, &self.pages, &self.cpu, found).await?,
+            None => stored_page(run, &input.picture).await?,
+        };
         let lines = match engine.has_places() {
-            true => Vec::new(),
-            false => fetch_images(run, &input.rows).await?,
+            true => None,
+            false => Some(line_pictures(run, &self.pages, input, &input.rows).await?),
         };
         Ok(PageImages {
             page: Some(page),
@@ -77,7 +79,7 @@ impl Ocr {
         engine: &Engine,
         page: &PlannedPage<PageLines>,
         picture: Bytes,
-        lines: Vec<Bytes>,
+        lines: Option<LinePictures>,
     ) -> Result<Vec<OcrResultRow>, StageError> {
         let sending = engine.clone();
         let (picture, request) = super::compute(&self.cpu, run, move |_| {
@@ -110,7 +112,7 @@ impl Ocr {
         run: &VolumeRun,
         page: &PlannedPage<PageLines>,
         text: String,
-        lines: Vec<Bytes>,
+        lines: Option<LinePictures>,
     ) -> Result<Vec<OcrResultRow>, StageError> {
         let PageLines { reader, rows, .. } = &page.input;
         if rows.is_empty() && !text.trim().is_empty() {
@@ -119,12 +121,12 @@ impl Ocr {
                 "the page has no lines that the text could stand on",
             ));
         }
-        let lines = match lines.is_empty() {
-            true => fetch_images(run, rows).await?,
-            false => lines,
+        let lines = match lines {
+            Some(lines) => lines,
+            None => line_pictures(run, &self.pages, &page.input, rows).await?,
         };
         let reader = self.reader(*reader, run)?;
-        let known = self.read_page(run, reader, with_depth(rows, lines)).await?;
+        let known = self.read_page(run, reader, lines).await?;
         let known: Vec<String> = known.into_iter().map(|line| line.text).collect();
         let alignment = super::compute(&self.cpu, run, move |_| {
             align(&text, &known).map_err(|error| (ErrorCategory::Input, error.to_string()))
@@ -136,6 +138,12 @@ impl Ocr {
         }
         Ok(aligned_rows(rows, alignment))
     }
+}
+
+async fn stored_page(run: &VolumeRun, picture: &str) -> Result<Bytes, StageError> {
+    let key = ArtifactKey::new(picture).map_err(|error| run.error(ErrorCategory::Input, error))?;
+    let read = run.store.get(&key).await;
+    read.map_err(|error| run.storage_error(&error))
 }
 
 /// Rows of lines that have places of their own. Their picture is the straightened page.

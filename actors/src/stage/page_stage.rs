@@ -184,6 +184,11 @@ impl VolumeRun {
     }
 }
 
+/// Key of the picture that a row names; `None` in a row without one.
+pub(super) fn some_path(path: &str) -> Option<&str> {
+    (!path.is_empty()).then_some(path)
+}
+
 /// A stage whose items are the pages of a volume.
 #[async_trait]
 pub(crate) trait PageStage: StageInfo + 'static {

@@ -1,6 +1,7 @@
 //! Cutting the image of one line out of a page.
 
 use std::num::NonZeroU32;
+use std::ops::RangeInclusive;
 
 use image::GrayImage;
 
@@ -33,8 +34,35 @@ pub struct LineImage {
 /// A result higher than the configured tolerance is cut again with a smaller `k`; the smaller one stays in `k` for the
 /// page's next lines, so a page starts with `k` equal to [`ExtractionConfig::k_factor`].
 pub fn cut_line(page: &GrayImage, line: &TextLine, k: &mut f64, config: &ExtractionConfig) -> LineImage {
+    fitting(line, k, config, |k| Cut::of_visible(page, line, k)).render(page, config)
+}
+
+/// Place of a line's image on its page, in pixels of the straightened page, with the part of it that belongs to the line.
+#[derive(Debug)]
+pub struct LinePlace(Cut);
+
+/// Finds the place of a line's image on a page of this width and height by the shape of the line alone, as [`cut_line`] does on a page without a
+/// black pixel. `k` is that of [`cut_line`].
+pub fn place_line(size: (u32, u32), line: &TextLine, k: &mut f64, config: &ExtractionConfig) -> LinePlace {
+    LinePlace(fitting(line, k, config, |k| Cut::of_shape(size, line, k)))
+}
+
+impl LinePlace {
+    /// Place of the image, in pixels; empty where nothing of the line lies on the page.
+    pub fn bounds(&self, config: &ExtractionConfig) -> Rect {
+        self.0.bounds(config.trim)
+    }
+
+    /// Cuts the image out of its page, which has the size that the place was found for.
+    pub fn cut(&self, page: &GrayImage, config: &ExtractionConfig) -> LineImage {
+        self.0.render(page, config)
+    }
+}
+
+/// The cut with the largest `k` that makes the image of a line no higher than its configured tolerance.
+fn fitting(line: &TextLine, k: &mut f64, config: &ExtractionConfig, attempt: impl Fn(f64) -> Cut) -> Cut {
     let height = f64::from(line.bounding_box.height);
-    let mut cut = Cut::new(page, line, *k);
+    let mut cut = attempt(*k);
     for _ in 0..MAX_SHRINKS {
         if cut.height(config.trim) as f64 <= height * config.bbox_tolerance {
             break;
@@ -44,12 +72,13 @@ pub fn cut_line(page: &GrayImage, line: &TextLine, k: &mut f64, config: &Extract
         if *k <= MIN_K {
             break;
         }
-        cut = Cut::new(page, line, *k);
+        cut = attempt(*k);
     }
-    cut.render(page, config)
+    cut
 }
 
 /// One attempt: the part of the page under a line's dilated mask.
+#[derive(Debug)]
 struct Cut {
     /// Left top corner of the mask on the page.
     origin: Point,
@@ -60,12 +89,48 @@ struct Cut {
 }
 
 impl Cut {
-    fn new(page: &GrayImage, line: &TextLine, k: f64) -> Self {
+    fn of_visible(page: &GrayImage, line: &TextLine, k: f64) -> Self {
+        Self::new(
+            page.dimensions(),
+            line,
+            k,
+            #[inline(always)]
+            |mask, origin, columns, rows| {
+                for (shows, (page_row, mask_row)) in rows.iter_mut().zip(overlaid(page, mask, origin)) {
+                    *shows = mark_visible(page_row, mask_row, columns);
+                }
+            },
+        )
+    }
+
+    fn of_shape(size: (u32, u32), line: &TextLine, k: f64) -> Self {
+        Self::new(
+            size,
+            line,
+            k,
+            #[inline(always)]
+            |mask, _, columns, rows| {
+                let width = (mask.width() as usize).max(1);
+                for (shows, mask_row) in rows.iter_mut().zip(mask.as_raw().chunks_exact(width)) {
+                    *shows = mark_visible(mask_row, mask_row, columns);
+                }
+            },
+        )
+    }
+
+    /// `mark` is given the mask and its corner, and marks the columns and rows that show anything.
+    #[inline(always)]
+    fn new(
+        size: (u32, u32),
+        line: &TextLine,
+        k: f64,
+        mark: impl Fn(&GrayImage, Point, &mut [u8], &mut [bool]),
+    ) -> Self {
         // By the height of the line in both directions; the whole part of the width makes the height, as in
         // `ocrv1`.
         let width = f64::from(line.bounding_box.height) * k;
         let (width, height) = (at_least_one(width), at_least_one(width.trunc() * k));
-        let area = surroundings(line.bounding_box, width, height, page);
+        let area = surroundings(line.bounding_box, width, height, size);
         let origin = Point::new(area.x, area.y);
         let mut mask = GrayImage::new(area.width.unsigned_abs(), area.height.unsigned_abs());
         fill_polygon_at(&mut mask, &line.contour, origin, u8::MAX);
@@ -78,11 +143,7 @@ impl Cut {
         let mut columns = vec![0; mask.width() as usize];
         vectorised(
             #[inline(always)]
-            || {
-                for (shows, (page_row, mask_row)) in rows.iter_mut().zip(overlaid(page, &mask, origin)) {
-                    *shows = mark_visible(page_row, mask_row, &mut columns);
-                }
-            },
+            || mark(&mask, origin, &mut columns, &mut rows),
         );
         let columns = columns.into_iter().map(|seen| seen != 0).collect();
         Self {
@@ -93,26 +154,45 @@ impl Cut {
         }
     }
 
+    /// Rows and columns of the mask that stay, from the first one to the last; `None` where nothing does.
+    fn extent(&self, trim: Trim) -> Option<(RangeInclusive<usize>, RangeInclusive<usize>)> {
+        let ends = |shows: &[bool]| {
+            let mut kept = kept(shows, trim);
+            let first = kept.next()?;
+            Some(first..=kept.last().unwrap_or(first))
+        };
+        ends(&self.rows).zip(ends(&self.columns))
+    }
+
+    fn bounds(&self, trim: Trim) -> Rect {
+        let Some((rows, columns)) = self.extent(trim) else {
+            return Rect {
+                x: self.origin.x,
+                y: self.origin.y,
+                width: 0,
+                height: 0,
+            };
+        };
+        Rect {
+            x: self.origin.x + *columns.start() as i32,
+            y: self.origin.y + *rows.start() as i32,
+            width: (columns.end() - columns.start()) as i32 + 1,
+            height: (rows.end() - rows.start()) as i32 + 1,
+        }
+    }
+
     fn height(&self, trim: Trim) -> usize {
         kept(&self.rows, trim).count()
     }
 
     fn render(&self, page: &GrayImage, config: &ExtractionConfig) -> LineImage {
         let background = config.background.grey();
+        let origin = self.bounds(config.trim);
         let rows: Vec<usize> = kept(&self.rows, config.trim).collect();
         let columns: Vec<usize> = kept(&self.columns, config.trim).collect();
-        let (Some((&top, &bottom)), Some((&left, &right))) =
-            (rows.first().zip(rows.last()), columns.first().zip(columns.last()))
-        else {
-            return LineImage {
-                image: GrayImage::new(0, 0),
-                origin: Rect {
-                    x: self.origin.x,
-                    y: self.origin.y,
-                    width: 0,
-                    height: 0,
-                },
-            };
+        let Some((&left, &right)) = columns.first().zip(columns.last()) else {
+            let image = GrayImage::new(0, 0);
+            return LineImage { image, origin };
         };
         let mut image = GrayImage::new(columns.len() as u32, rows.len() as u32);
         let source: Vec<(&[u8], &[u8])> = overlaid(page, &self.mask, self.origin).collect();
@@ -135,12 +215,6 @@ impl Cut {
                 };
             }
         }
-        let origin = Rect {
-            x: self.origin.x + left as i32,
-            y: self.origin.y + top as i32,
-            width: (right - left) as i32 + 1,
-            height: (bottom - top) as i32 + 1,
-        };
         LineImage { image, origin }
     }
 }
@@ -192,7 +266,7 @@ fn overlaid<'a>(
 }
 
 /// The part of the page that a dilation of `bounds` can reach.
-fn surroundings(bounds: Rect, width: NonZeroU32, height: NonZeroU32, page: &GrayImage) -> Rect {
+fn surroundings(bounds: Rect, width: NonZeroU32, height: NonZeroU32, size: (u32, u32)) -> Rect {
     let reach = |start: i32, size: i32, kernel: NonZeroU32, end: u32| {
         // Half of an even kernel reaches one pixel further on one side; the larger half is taken for both.
         let margin = i64::from(kernel.get() / 2);
@@ -201,8 +275,8 @@ fn surroundings(bounds: Rect, width: NonZeroU32, height: NonZeroU32, page: &Gray
         let to = (i64::from(start) + i64::from(size) + margin).clamp(from, end);
         (from as i32, (to - from) as i32)
     };
-    let (x, width) = reach(bounds.x, bounds.width, width, page.width());
-    let (y, height) = reach(bounds.y, bounds.height, height, page.height());
+    let (x, width) = reach(bounds.x, bounds.width, width, size.0);
+    let (y, height) = reach(bounds.y, bounds.height, height, size.1);
     Rect { x, y, width, height }
 }
 
@@ -248,6 +322,34 @@ mod tests {
         for (x, y, pixel) in cut.image.enumerate_pixels() {
             assert_eq!(pixel, page.get_pixel(x + 73, y + 83));
         }
+    }
+
+    #[test]
+    fn the_place_of_a_line_is_where_it_is_cut_on_a_page_without_black() {
+        let page = GrayImage::from_fn(600, 300, |x, y| Luma([(1 + (x * 7 + y * 3) % 255) as u8]));
+        let slanting = [(100, 100), (100, 130), (500, 190), (500, 160)].map(|(x, y)| Point::new(x, y));
+        let slanting = TextLine::new(0, slanting.to_vec()).unwrap();
+        for config in [ExtractionConfig::default(), ExtractionConfig::ocrv1()] {
+            for line in [
+                block(100, 120, 300, 40),
+                block(-20, 280, 300, 40),
+                block(900, 20, 100, 20),
+                slanting.clone(),
+            ] {
+                let mut k = config.k_factor;
+                let place = place_line(page.dimensions(), &line, &mut k, &config);
+                let (image, other) = cut(&page, &line, &config);
+                assert_eq!(place.bounds(&config), image.origin);
+                assert_eq!(place.cut(&page, &config), image);
+                assert_eq!(k, other);
+            }
+        }
+        // Unlike a cut, it keeps the black edge of a scan.
+        let scan = GrayImage::from_fn(600, 300, |x, _| Luma([if x < 90 { 0 } else { 200 }]));
+        let (line, config) = (block(100, 120, 300, 40), ExtractionConfig::default());
+        let mut k = config.k_factor;
+        let place = place_line(scan.dimensions(), &line, &mut k, &config).bounds(&config);
+        assert_eq!((place.x, cut(&scan, &line, &config).0.origin.x), (73, 90));
     }
 
     #[test]

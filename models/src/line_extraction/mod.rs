@@ -21,7 +21,7 @@ mod page;
 mod running_rows;
 
 pub use config::{Background, ExtractionConfig, Trim};
-pub use cut::{LineImage, cut_line};
+pub use cut::{LineImage, LinePlace, cut_line, place_line};
 pub use order::{Rows, build_lines};
 pub use outline::line_outline;
 

@@ -53,6 +53,7 @@ mod shut_out;
 mod site;
 mod sources;
 mod support;
+mod tables_alone;
 mod tutorial;
 mod volumes;
 mod watched;

@@ -2,7 +2,7 @@
 
 use parkhang_algorithms::{Algorithms, Combination};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::adjustment::ADJUSTABLE;
 use super::amount::Amount;
@@ -12,9 +12,11 @@ use super::suggestion::nearest;
 use super::trusts::Trusts;
 
 mod choices;
+mod limits;
 
 pub use choices::{
-    Decoder, LayoutName, LineMode, OnItemError, ReadPages, RetryScope, SchedulingOrder, TextEncoding, Verify,
+    Artifacts, Decoder, LayoutName, LineMode, OnItemError, ReadPages, RetryScope, SchedulingOrder,
+    TextEncoding, Verify,
 };
 
 /// Reason for which a configuration cannot be used.
@@ -122,6 +124,9 @@ pub struct JobConfig {
     pub retry_backoff_s: f64,
     /// Pages of each volume to read; 0 is all.
     pub limit: usize,
+    /// Artifacts to keep. Left out where it is the default, so that nodes of builds before this key take the job.
+    #[serde(skip_serializing_if = "Artifacts::is_default")]
+    pub artifacts: Artifacts,
     /// Layout of the artifacts in their store.
     pub layout: LayoutName,
     /// Note beside each table, in a file of its own, what it was made from.
@@ -178,6 +183,7 @@ impl Default for JobConfig {
             retries: 2,
             retry_backoff_s: 1.0,
             limit: 0,
+            artifacts: Artifacts::Pictures,
             layout: LayoutName::BdrcV2,
             fingerprint_files: false,
             force: false,
@@ -306,6 +312,8 @@ impl JobConfig {
         match serde_json::to_value(self) {
             Ok(Value::Object(mut keys)) => {
                 keys.values_mut().for_each(shorten);
+                keys.entry("artifacts")
+                    .or_insert_with(|| json!(Artifacts::default()));
                 keys
             }
             _ => Map::new(),
@@ -327,129 +335,6 @@ impl JobConfig {
                 .chain(["order", "ageing", "retry_scope", "fingerprint_files", "force"]);
         others.for_each(|key| drop(keys.remove(key)));
         keys
-    }
-
-    /// The same settings, if every value is within the limits of its key.
-    ///
-    /// # Errors
-    ///
-    /// [`ConfigError::Unfit`] for the first key that is not.
-    pub fn validated(self) -> Result<Self, ConfigError> {
-        let seconds = "a number of seconds, 0 or more";
-        let checks: [(&'static str, bool, &'static str, String); 16] = [
-            (
-                "k_factor",
-                (0.1..=10.0).contains(&self.k_factor),
-                "0.1 to 10",
-                self.k_factor.to_string(),
-            ),
-            (
-                "bbox_tolerance",
-                (1.0..=20.0).contains(&self.bbox_tolerance),
-                "1 to 20",
-                self.bbox_tolerance.to_string(),
-            ),
-            (
-                "beam_width",
-                (1..=1024).contains(&self.beam_width),
-                "1 to 1024",
-                self.beam_width.to_string(),
-            ),
-            (
-                "min_confidence",
-                (0.0..=1.0).contains(&self.min_confidence),
-                "0 to 1",
-                self.min_confidence.to_string(),
-            ),
-            (
-                "chunk_max_tokens",
-                (16..=8192).contains(&self.chunk_max_tokens),
-                "16 to 8192",
-                self.chunk_max_tokens.to_string(),
-            ),
-            (
-                "chunk_min_tokens",
-                self.chunk_min_tokens <= self.chunk_max_tokens / 2,
-                "half of chunk_max_tokens at most",
-                self.chunk_min_tokens.to_string(),
-            ),
-            (
-                "chunk_overlap",
-                self.chunk_overlap <= self.chunk_max_tokens / 2,
-                "half of chunk_max_tokens at most",
-                self.chunk_overlap.to_string(),
-            ),
-            (
-                "trust",
-                self.trust
-                    .inputs()
-                    .all(|known| self.inputs.iter().any(|input| input == known)),
-                "of inputs",
-                self.trust
-                    .inputs()
-                    .map(ToString::to_string)
-                    .collect::<Vec<_>>()
-                    .join(", "),
-            ),
-            (
-                "max_item_error_rate",
-                (0.0..=1.0).contains(&self.max_item_error_rate),
-                "0 to 1",
-                self.max_item_error_rate.to_string(),
-            ),
-            (
-                "checkpoint_pages",
-                self.checkpoint_pages > 0,
-                "1 or more",
-                self.checkpoint_pages.to_string(),
-            ),
-            (
-                "ageing",
-                (0.0..=1e9).contains(&self.ageing),
-                "0 to 1000000000",
-                self.ageing.to_string(),
-            ),
-            (
-                "diagnostics_interval_s",
-                is_duration(self.diagnostics_interval_s),
-                seconds,
-                self.diagnostics_interval_s.to_string(),
-            ),
-            (
-                "timeout_s",
-                is_duration(self.timeout_s),
-                seconds,
-                self.timeout_s.to_string(),
-            ),
-            (
-                "retry_backoff_s",
-                is_duration(self.retry_backoff_s),
-                seconds,
-                self.retry_backoff_s.to_string(),
-            ),
-            (
-                "retries",
-                self.retries <= 100,
-                "100 at most",
-                self.retries.to_string(),
-            ),
-            (
-                "max_attempts",
-                (1..=100).contains(&self.max_attempts),
-                "1 to 100",
-                self.max_attempts.to_string(),
-            ),
-        ];
-        for (key, holds, expected, actual) in checks {
-            if !holds {
-                return Err(ConfigError::Unfit {
-                    key: key.to_owned(),
-                    expected: expected.to_owned(),
-                    actual,
-                });
-            }
-        }
-        Ok(self)
     }
 }
 
@@ -474,11 +359,6 @@ fn expected(value: &Value, taken: impl Fn(Value) -> serde_json::Result<JobConfig
             })
         }
     }
-}
-
-/// True for seconds that are finite, not negative, and few enough for [`std::time::Duration`].
-fn is_duration(seconds: f64) -> bool {
-    (0.0..=1e9).contains(&seconds)
 }
 
 /// Replaces a number that came of 32 bits by the one with the fewest digits that means the same: 1.7 for 1.7000000476837158.

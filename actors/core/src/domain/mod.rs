@@ -59,7 +59,7 @@ pub use image::ImageRecord;
 pub use inputs::{ArchiveReading, Input, Inputs, InvalidInputs, MOST_INPUTS};
 pub use job::{Job, JobStatus, NewJob};
 pub use job_config::{
-    ConfigError, Decoder, JobConfig, LayoutName, LineMode, OnItemError, ReadPages, RetryScope,
+    Artifacts, ConfigError, Decoder, JobConfig, LayoutName, LineMode, OnItemError, ReadPages, RetryScope,
     SchedulingOrder, TextEncoding, Verify,
 };
 pub use lease::{

@@ -21,6 +21,23 @@ pub enum LineMode {
     Layout,
 }
 
+/// Artifacts that the stages of lines leave.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Artifacts {
+    /// Tables, straightened pages and pictures of lines.
+    #[default]
+    Pictures,
+    /// Tables alone: lines are cut out of the scans where they are read.
+    Tables,
+}
+
+impl Artifacts {
+    pub(super) fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// Pages of a volume whose pictures the pipeline `page_ocr` reads; of the others it takes the text that their file holds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
