@@ -227,6 +227,13 @@ impl StageTable {
         self.get(stage).map_or(StageModels::None, |row| row.models)
     }
 
+    /// Keys of a configuration, with their values, that decide the results of a stage; none for a stage that this program does not have.
+    pub fn settings_of(&self, stage: &StageName, config: &JobConfig) -> Map<String, Value> {
+        self.get(stage)
+            .map(|row| (row.settings)(config))
+            .unwrap_or_default()
+    }
+
     /// First stage of a pipeline whose results, and those of the stages behind it, no longer stand once a job's configuration is `after`
     /// instead of `before`.
     pub fn first_stale<'p>(

@@ -313,6 +313,11 @@ fn a_plan_says_what_is_to_be_done_and_why() {
         "--json",
     ]));
     assert_eq!(dry.exits(0).json()["plan"]["stages"][2]["forced"], 2);
+    // A setting that runs leave out at its default.
+    finish(site.command(["job", "update", JOB, "artifacts=tables"])).exits(0);
+    let changed = plan(&["--from", "line_detection"]);
+    assert_eq!(changed["stages"][0]["config_changed"], 2, "{changed:#}");
+    finish(site.command(["job", "update", JOB, "artifacts=pictures"])).exits(0);
     let unknown = finish(site.command(["job", "plan", JOB, "--from", "poetry"])).exits(1);
     assert!(
         unknown.stderr.contains("has no stage poetry"),

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use async_trait::async_trait;
 use clap::Args;
 use parkhang_actors::stage::{StageModels, StageTable};
-use parkhang_core::domain::{ActorKind, Hardware, Job, JobKey, StageName, TaskId};
-use parkhang_core::policy::forecast::{self, Again, Cause, Forecast, Known, StageForecast};
+use parkhang_core::domain::{ActorKind, Hardware, Job, JobConfig, JobKey, StageName, TaskId};
+use parkhang_core::policy::forecast::{self, Again, Cause, Cohort, Forecast, Known, StageForecast};
 use parkhang_core::policy::rerun::{Rerun, TaskFilter};
 use serde::Serialize;
 use serde_json::Value;
@@ -120,6 +120,23 @@ impl Command for Plan {
     }
 }
 
+/// Adds the settings that runs have left out because they were the default, where the job has another value now.
+fn fill_defaults(cohorts: &mut [Cohort], stages: &StageTable, config: &JobConfig) {
+    let defaults = JobConfig::default().keys();
+    for cohort in cohorts {
+        for (stage, made) in &mut cohort.made {
+            let Some(made) = made else { continue };
+            for key in stages.settings_of(stage, config).keys() {
+                if let Some(default) = defaults.get(key) {
+                    made.settings
+                        .entry(key.as_str())
+                        .or_insert_with(|| default.clone());
+                }
+            }
+        }
+    }
+}
+
 /// Plans the named tasks of a job, or all of them.
 pub async fn plan(
     admin: &Admin,
@@ -127,12 +144,16 @@ pub async fn plan(
     rerun: Option<&Rerun>,
     tasks: Option<&[TaskId]>,
 ) -> Result<PlanAnswer, Refusal> {
-    let cohorts = admin.store.cohorts(job.id, tasks).await?;
+    let mut cohorts = admin.store.cohorts(job.id, tasks).await?;
+    fill_defaults(&mut cohorts, &admin.stages, &job.config);
     let paces = admin.store.paces_of(job.id).await?;
     // Runs record their settings as JSON, so the job's are compared in the same form.
-    let Ok(Value::Object(config)) = serde_json::to_value(&job.config) else {
+    let Ok(Value::Object(mut config)) = serde_json::to_value(&job.config) else {
         return Err(Refusal::Internal(anyhow::anyhow!("a configuration is no object")));
     };
+    for (key, value) in job.config.keys() {
+        config.entry(key).or_insert(value);
+    }
     let again = rerun.map(|rerun| Again {
         from: rerun.from.clone(),
         force: rerun.force,
