@@ -281,11 +281,7 @@ impl PageStage for Doctags {
             let Some(made_of) = words.provenance.pages.get(&row.image_name) else {
                 continue;
             };
-            let unlisted = || PageRef {
-                name: row.source_name.clone(),
-                size: 0,
-                version: None,
-            };
+            let unlisted = || PageRef::named(row.source_name.as_str());
             // The source says by itself that a page which it no longer lists is not there.
             let scan = scans.remove(&row.source_name).unwrap_or_else(unlisted);
             planned.push(PlannedPage {

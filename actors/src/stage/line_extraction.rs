@@ -163,6 +163,9 @@ impl PageStage for LineExtraction {
         jpeg: Option<Bytes>,
     ) -> Result<Vec<LineImageRow>, StageError> {
         let row = &page.input;
+        if row.filtered_contours.is_empty() {
+            return Ok(Vec::new());
+        }
         let contours = contours_of(row);
         let config = Self::extraction_config(run.config());
         let bilevel = row.is_binary;
@@ -279,8 +282,8 @@ pub(super) fn place_page(size: (u32, u32), contours: Vec<Vec<Point>>, config: &E
         .collect()
 }
 
-/// The lines of a straightened page of this width and height with their places on it, in reading order; those beside the page are left out.
-/// For the second generation, which reads no mask.
+/// The lines of a straightened page of this width and height with their places on it, in reading order, as the second generation finds them,
+/// which reads no mask; those beside the page are left out.
 pub(super) fn place_lines(
     size: (u32, u32),
     contours: Vec<Vec<Point>>,
@@ -301,6 +304,13 @@ pub(super) fn place_lines(
         .collect()
 }
 
+/// Brightens what lies in shadow on a straightened page, before lines are cut out of it.
+pub(super) fn light(page: &mut GrayImage, bilevel: bool, config: &ExtractionConfig) {
+    if config.even_light && !bilevel {
+        even_light(page, 0);
+    }
+}
+
 /// Contours of the lines of a page.
 pub(super) fn contours_of(row: &LineDetectionRow) -> Vec<Vec<Point>> {
     let contours = row.filtered_contours.iter();
@@ -317,9 +327,7 @@ pub(super) fn cut_lines(
     contours: Vec<Vec<Point>>,
     config: &ExtractionConfig,
 ) -> Vec<(TextLine, LineImage)> {
-    if config.even_light && !bilevel {
-        even_light(&mut page, 0);
-    }
+    light(&mut page, bilevel, config);
     let mask = mask.map(|mask| resize_nearest(mask, page.width(), page.height()));
     let rows = mask.as_ref().map_or(Rows::ByHeight, Rows::ByMask);
     // Shared by the lines of the page: a margin that was too wide for one is too wide for those below it.

@@ -8,12 +8,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
 use image::GrayImage;
-use parkhang_models::line_detection::{DetectionConfig, straighten_onto};
+use parkhang_models::line_detection::straighten;
 use parkhang_models::line_extraction::ExtractionConfig;
 use parkhang_models::page::decode::{DecodeLimits, decode_page};
-use parkhang_models::page::illumination::even_light;
 
-use super::line_extraction::{LineExtraction, contours_of, place_lines};
+use super::line_extraction::{LineExtraction, contours_of, light, place_lines};
 use super::ocr::PageLines;
 use super::page_geometry::page_geometry;
 use super::page_stage::VolumeRun;
@@ -119,12 +118,7 @@ async fn scan_of(
     scans: &Arc<dyn PageSource>,
     found: &LineDetectionRow,
 ) -> Result<Scan, StageError> {
-    let page = PageRef {
-        name: found.source_name.clone(),
-        // Neither size nor version is needed to read a page by its name.
-        size: 0,
-        version: None,
-    };
+    let page = PageRef::named(found.source_name.as_str());
     let read = run.scans(scans)?.read(run.volume(), &page).await;
     read.map_err(|error| run.source_error(&error))
 }
@@ -134,7 +128,7 @@ impl LinePictures {
     ///
     /// # Errors
     ///
-    /// For a picture that cannot be decoded, and for a scan that is not the one whose lines were found.
+    /// Failure of a picture that cannot be decoded, or of a scan that is not the one whose lines were found.
     pub(super) fn decoded(&self, cancelled: &dyn Fn() -> bool) -> Result<Vec<(GrayImage, bool)>, Failure> {
         match self {
             Self::Stored(pictures) => pictures
@@ -154,9 +148,7 @@ impl ScanOfLines {
     fn cut(&self, cancelled: &dyn Fn() -> bool) -> Result<Vec<(GrayImage, bool)>, Failure> {
         let bilevel = self.found.is_binary;
         let mut page = straightened(&self.scan, &self.found, cancelled)?;
-        if self.extraction.even_light && !bilevel {
-            even_light(&mut page, 0);
-        }
+        light(&mut page, bilevel, &self.extraction);
         let lines = place_lines(page.dimensions(), contours_of(&self.found), &self.extraction);
         self.wanted
             .iter()
@@ -188,15 +180,7 @@ fn straightened(
         .page
         .gray;
     let geometry = page_geometry(found).map_err(|error| (ErrorCategory::Runtime, error.to_string()))?;
-    // Resampling a page that lies straight already would only blur it.
-    if geometry.is_identity() {
-        return Ok(page);
-    }
-    Ok(straighten_onto(
-        &page,
-        &geometry,
-        DetectionConfig::default().background(),
-    ))
+    Ok(straighten(&page, &geometry))
 }
 
 #[cfg(test)]

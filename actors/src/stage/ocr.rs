@@ -149,7 +149,7 @@ impl Ocr {
         .await
     }
 
-    /// As [`read_page`](Self::read_page), of pictures that are decoded.
+    /// Reads pictures that are decoded, like [`read_page`](Self::read_page).
     pub(super) async fn read_lines(
         &self,
         run: &VolumeRun,

@@ -368,11 +368,7 @@ mod tests {
             page: page.clone(),
             gone: gone.clone(),
         };
-        let wanted = PageRef {
-            name: "p1.tif".to_owned(),
-            size: 0,
-            version: None,
-        };
+        let wanted = PageRef::named("p1.tif");
         let volume = page.volume.clone();
         let read = tokio::spawn(async move { source.read(&volume, &wanted).await });
         begun.await.unwrap();

@@ -62,12 +62,7 @@ pub(super) async fn stored_scan(
     page: &PageDocument,
 ) -> Result<Option<Scan>> {
     if let Some(scans) = &volume.scans {
-        let scan = PageRef {
-            name: page.source_name.clone(),
-            // Neither size nor version is needed to read a page by its name.
-            size: 0,
-            version: None,
-        };
+        let scan = PageRef::named(page.source_name.as_str());
         // Whatever the reason, the straightened page is better than none.
         if let Ok(scan) = scans.read(&volume.volume, &scan).await {
             return Ok(Some(scan));

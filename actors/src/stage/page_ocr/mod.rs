@@ -197,11 +197,7 @@ impl PageStage for PageOcr {
                 continue;
             };
             let mut scan = || {
-                let unlisted = || PageRef {
-                    name: row.source_name.clone(),
-                    size: 0,
-                    version: None,
-                };
+                let unlisted = || PageRef::named(row.source_name.as_str());
                 // The source says by itself that a page which it no longer lists is not there.
                 scans.remove(&row.source_name).unwrap_or_else(unlisted)
             };

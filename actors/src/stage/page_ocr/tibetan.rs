@@ -142,11 +142,7 @@ fn cut(
     let geometry = found
         .geometry()
         .map_err(|error| (ErrorCategory::Runtime, error.to_string()))?;
-    let straight = if geometry.is_identity() {
-        page.gray.clone()
-    } else {
-        straighten_onto(&page.gray, &geometry, background)
-    };
+    let straight = straighten_onto(&page.gray, &geometry, background);
     let cuts = cut_lines(straight, page.bilevel, Some(&found.mask), found.contours, config);
     let (images, origins) = cuts.into_iter().map(|(_, cut)| (cut.image, cut.origin)).unzip();
     Ok(CutPage {

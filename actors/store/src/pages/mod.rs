@@ -54,6 +54,15 @@ pub struct PageRef {
 }
 
 impl PageRef {
+    /// Page of which the name alone is known, which is enough to read it.
+    pub fn named(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            size: 0,
+            version: None,
+        }
+    }
+
     fn too_large(&self, volume: &VolumeId, size: u64) -> PageSourceError {
         PageSourceError::TooLarge {
             volume: volume.clone(),

@@ -82,11 +82,7 @@ pub(super) async fn find(
     let Some(scans) = &stored.scans else {
         return Err(gone("no source of pages has it".to_owned()));
     };
-    let page = PageRef {
-        name: first.source_name.clone(),
-        size: 0,
-        version: None,
-    };
+    let page = PageRef::named(first.source_name.as_str());
     match scans.read(&stored.volume, &page).await {
         Ok(Scan::Pdf(page)) => Ok(Some(page)),
         Ok(Scan::Image(_)) => Ok(None),
