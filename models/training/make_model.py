@@ -20,6 +20,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from checkpoint import in_eight_bits, load_weights
+from safetensors.torch import save_file
+
 HERE = Path(__file__).resolve().parent
 SHIPPED = HERE.parent / "weights" / "recogniser"
 WEIGHTS, SECOND_WEIGHTS = "model.safetensors", "second.safetensors"
@@ -191,12 +194,12 @@ def write_bundle(
         shutil.copyfile(like / file["file"], out / file["file"])
     description["name"] = name
     description["architecture"] = architecture or description["architecture"]
-    description["weights"] = copied(out, WEIGHTS, weights)
+    description["weights"] = bundled(out, WEIGHTS, weights)
     description.pop("second_reading", None)
     if teacher:
         description["second_reading"] = {
             "architecture": wider(description["architecture"], teacher),
-            "weights": copied(out, SECOND_WEIGHTS, Path(f"{weights}.teacher")),
+            "weights": bundled(out, SECOND_WEIGHTS, Path(f"{weights}.teacher")),
             "below": READ_AGAIN_BELOW,
         }
     description["training"] = training
@@ -204,10 +207,10 @@ def write_bundle(
     (out / "model.json").write_text(text + "\n", encoding="utf8")
 
 
-def copied(out: Path, name: str, source: Path) -> dict[str, str]:
-    """A file of a bundle, as its description names it."""
-    shutil.copyfile(source, out / name)
-    return {"file": name, "sha256": hashlib.sha256(source.read_bytes()).hexdigest()}
+def bundled(out: Path, name: str, weights: Path) -> dict[str, str]:
+    """Weights as a file of a bundle, as its description names it."""
+    save_file(in_eight_bits(load_weights(weights)), out / name)
+    return {"file": name, "sha256": hashlib.sha256((out / name).read_bytes()).hexdigest()}
 
 
 def wider(architecture: dict, times: float) -> dict:

@@ -61,7 +61,7 @@ pub enum WeightsError {
         expected: Vec<usize>,
         actual: Vec<usize>,
     },
-    #[error("{file}: tensor `{key}` holds {dtype}, expected F32, F16 or BF16")]
+    #[error("{file}: tensor `{key}` holds {dtype}, expected F32, F16, BF16 or I8")]
     TensorType {
         file: String,
         key: String,

@@ -1,4 +1,7 @@
 //! Named tensors of a weights file, as 32-bit floats on the host.
+//!
+//! A tensor `X` of 8-bit integers has its scales beside it, `X.scale`: 32-bit floats, one for each index of its first dimension,
+//! which are the outputs of a layer. An integer `q` stands for `scale * q`.
 
 use std::collections::BTreeMap;
 
@@ -10,6 +13,8 @@ use super::{HostTensor, StateDict};
 
 /// Bookkeeping of PyTorch's batch norm, of no use for inference.
 const IGNORED_SUFFIX: &str = ".num_batches_tracked";
+/// End of the name of the scales of a tensor of 8-bit integers.
+const SCALE_SUFFIX: &str = ".scale";
 
 /// The tensors of one weights file. Layers take what they need by name; [`finish`](Self::finish) then makes sure that
 /// nothing is left, so that a file of another network cannot pass for this one.
@@ -139,6 +144,20 @@ impl<'a> WeightTensors<'a> {
                 .iter()
                 .map(|&bytes| bf16::from_le_bytes(bytes).to_f32())
                 .collect()),
+            Dtype::I8 => {
+                let outputs = shape.first().copied().unwrap_or_default();
+                let scales = self.take(&format!("{key}{SCALE_SUFFIX}"), [outputs])?;
+                let values = view
+                    .data()
+                    .chunks_exact((view.data().len() / outputs.max(1)).max(1));
+                let scaled = |(values, scale): (&[u8], f32)| -> Vec<f32> {
+                    values
+                        .iter()
+                        .map(|&value| scale * f32::from(value as i8))
+                        .collect()
+                };
+                Ok(values.zip(scales).flat_map(scaled).collect())
+            }
             other => Err(WeightsError::TensorType {
                 file: self.file.clone(),
                 key: key.to_owned(),
@@ -231,8 +250,31 @@ mod tests {
         );
         assert_eq!(
             tensors.take("b", [1]).unwrap_err().to_string(),
-            "m.safetensors: tensor `b` holds I64, expected F32, F16 or BF16"
+            "m.safetensors: tensor `b` holds I64, expected F32, F16, BF16 or I8"
         );
+    }
+
+    #[test]
+    fn integers_have_a_scale_for_each_output() {
+        let scales: Vec<u8> = [0.5_f32, -2.0].iter().flat_map(|v| v.to_le_bytes()).collect();
+        let weights = [1, 127, 0, -3_i8 as u8, -127_i8 as u8, 2];
+        let bytes = file(&[
+            ("w", Dtype::I8, &[2, 3], &weights),
+            ("w.scale", Dtype::F32, &[2], &scales),
+            ("alone", Dtype::I8, &[2, 1], &[1, 2]),
+            ("empty", Dtype::I8, &[0, 3], &[]),
+            ("empty.scale", Dtype::F32, &[0], &[]),
+        ]);
+        let mut tensors = WeightTensors::parse("m", &bytes).unwrap();
+        assert_eq!(
+            tensors.take("w", [2, 3]).unwrap(),
+            [0.5, 63.5, 0.0, 6.0, 254.0, -4.0]
+        );
+        assert!(tensors.take("empty", [0, 3]).unwrap().is_empty());
+        let error = tensors.take("alone", [2, 1]).unwrap_err().to_string();
+        assert_eq!(error, "m: no tensor `alone.scale`");
+        // The scales went with the tensors they belong to.
+        tensors.finish().unwrap();
     }
 
     #[test]
