@@ -52,9 +52,9 @@ pub use outbox::{Outbox, Outgoing};
 pub use postgres::testing::with_clock_ahead;
 pub use postgres::{
     ClaimedEntity, CommandChanges, EntityCounts, EntityDatabase, EntityError, EntityLack, EntityOutcome,
-    EntityTable, FilingsError, FilingsTable, Finding, JobChanges, Leadership, LeadershipTimings,
-    PostgresStore, QueuedRows, StageCounts, StuckEntities, SubmittedJob, UnfitEntity, UnfitFilings,
-    WorkChanges,
+    EntityTable, FilingsError, FilingsTable, Finding, FolderDatabases, JobChanges, Leadership,
+    LeadershipTimings, PostgresStore, QueuedRows, StageCounts, StuckEntities, SubmittedJob, UnfitEntity,
+    UnfitFilings, WorkChanges,
 };
 pub use rerun::{RerunPreview, RerunResult, Sample};
 pub use services::ServiceStore;

@@ -167,6 +167,43 @@ async fn data_survive_a_crash_of_everything() {
     wait_for_stop(&folder, connection);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn databases_of_folders_that_are_gone_are_removed() {
+    let server = EmbeddedPostgres::temporary().unwrap();
+    let (databases, outputs) = (server.folder_databases(), tempfile::tempdir().unwrap());
+    let day = 24 * 60 * 60;
+    let [there, used, unused] = ["there", "used", "unused"].map(|name| outputs.path().join(name));
+    for folder in [&there, &used, &unused] {
+        fs::create_dir(folder).unwrap();
+        let name = folder.file_name().unwrap().to_str().unwrap();
+        databases.open(name, folder, at(0)).await.unwrap();
+    }
+    // The state of a cluster has no folder.
+    server.create_database("library").await.unwrap();
+    assert!(databases.remove_unowned(at(2 * day)).await.unwrap().is_empty());
+
+    fs::remove_dir(&used).unwrap();
+    fs::remove_dir(&unused).unwrap();
+    assert!(databases.remove_unowned(at(day - 1)).await.unwrap().is_empty());
+    let store = PostgresStore::connect_with(databases.open("used", &used, at(0)).await.unwrap());
+    let store = store.await.unwrap();
+    assert_eq!(databases.remove_unowned(at(day)).await.unwrap(), [unused]);
+    assert!(!server.has_database("unused").await.unwrap());
+    for name in ["there", "used", "library"] {
+        assert!(server.has_database(name).await.unwrap(), "{name}");
+    }
+    // Opened once more, it has another day.
+    drop(store);
+    databases.open("used", &used, at(day)).await.unwrap();
+    assert!(
+        databases
+            .remove_unowned(at(2 * day - 1))
+            .await
+            .unwrap()
+            .is_empty()
+    );
+}
+
 #[test]
 fn a_pid_file_that_names_a_stranger_is_stale() {
     let root = folder();

@@ -4,9 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
+use chrono::Utc;
 use parkhang_core::domain::JobKey;
-use parkhang_state::{EmbeddedPostgres, PostgresStore, StateStore};
+use parkhang_state::{EmbeddedPostgres, FolderDatabases, PostgresStore, StateStore};
 use parkhang_store::artifact::Digest;
+use tracing::{info, warn};
 
 /// State store of a run, and the private server that it may be on.
 #[derive(Debug)]
@@ -41,13 +43,28 @@ pub async fn open(url: Option<&str>, out: &Path, job: &str) -> Result<State> {
         .await
         .context("starting the private PostgreSQL")?
         .context("cannot start a private PostgreSQL")?;
-    let options = server.create_database(&database_name(out)).await?;
+    let databases = server.folder_databases();
+    let options = databases.open(&database_name(out), out, Utc::now()).await?;
+    // Beside the run, which it neither delays nor fails.
+    tokio::spawn(remove_unowned(databases));
     let store = PostgresStore::connect_with(options).await?;
     Ok(State {
         store: Arc::new(store),
         _server: Some(server),
         job,
     })
+}
+
+/// Removes the databases of folders that are gone.
+async fn remove_unowned(databases: FolderDatabases) {
+    match databases.remove_unowned(Utc::now()).await {
+        Ok(folders) if folders.is_empty() => {}
+        Ok(folders) => info!(
+            "removed the databases of {} output folders that are gone",
+            folders.len()
+        ),
+        Err(error) => warn!("cannot remove the databases of output folders that are gone: {error}"),
+    }
 }
 
 /// Returns the name of the output folder's database. Each folder has its own, so that the state of two folders cannot mix.

@@ -26,7 +26,7 @@ use self::binaries::Binaries;
 use self::process::Account;
 use self::server::{Durability, Server};
 use super::StateError;
-use super::postgres::{create_database, has_database};
+use super::postgres::{FolderDatabases, create_database, has_database};
 
 /// Reason for which the private server could not be started or joined.
 #[derive(Debug, thiserror::Error)]
@@ -177,6 +177,11 @@ impl EmbeddedPostgres {
     pub async fn create_database(&self, database: &str) -> Result<PgConnectOptions, StateError> {
         create_database(&self.options("postgres"), database).await?;
         Ok(self.options(database))
+    }
+
+    /// Databases of output folders on this server.
+    pub fn folder_databases(&self) -> FolderDatabases {
+        FolderDatabases::on(self.options("postgres"))
     }
 }
 

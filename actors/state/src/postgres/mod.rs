@@ -29,6 +29,7 @@ mod deletion;
 mod entity;
 mod error;
 mod filings;
+mod folder_databases;
 mod import;
 mod inbox;
 mod jobs;
@@ -65,6 +66,7 @@ pub use entity::{
     Finding, QueuedRows, StageCounts, StuckEntities, SubmittedJob, UnfitEntity,
 };
 pub use filings::{FilingsError, FilingsTable, UnfitFilings};
+pub use folder_databases::FolderDatabases;
 pub use leadership::{Leadership, LeadershipTimings};
 
 use super::{
