@@ -11,9 +11,7 @@
 //! gives the same bytes; times are in the manifests, which lie in a folder of their own.
 //!
 //! The consequence of a page's failure for its volume is decided after the run (`paged`), where it is known whether the node, the
-//! store or the page was to blame. The stages themselves (`line_detection`, `line_extraction`, `ocr`, `clean`, `combine`, `line_blocks`; `page_text`, `page_ocr`, `doctags`;
-//! `chunk`, `embed`) are left with
-//! a plan and the work on one page.
+//! store or the page was to blame. The stages themselves are left with a plan and the work on one page.
 
 mod account;
 mod checkpoint;

@@ -185,6 +185,7 @@ pub struct StageRun {
 /// Results of a volume, written by `reduce`. Confidences are 0 to 1 and absent if the volume has no line.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct VolumeResults {
+    /// Pages with a row in the table of the first stage. Those that failed there have none, and are counted by `nb_errors` alone.
     pub total_images: i32,
     pub total_lines: i32,
     pub total_characters: i32,
