@@ -40,8 +40,8 @@ def load_weights(path: str | Path) -> dict[str, torch.Tensor]:
 def in_eight_bits(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """Weights as bundles keep them: those of convolutions in eight bits, with a scale for each output, the others with 16.
 
-    The program rounds the same weights in the same way where the processor can compute with them (models/kernels, `int8`), so that
-    nothing is lost by their being stored so. It leaves out convolutions of few channels, and so does this.
+    The program rounds weights in the same way where the processor can compute with them (models/kernels, `int8`). It leaves out
+    convolutions of few channels, and so does this.
     """
     stored = {}
     for name, value in state.items():
