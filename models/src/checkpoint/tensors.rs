@@ -150,13 +150,12 @@ impl<'a> WeightTensors<'a> {
                 let values = view
                     .data()
                     .chunks_exact((view.data().len() / outputs.max(1)).max(1));
-                let scaled = |(values, scale): (&[u8], f32)| -> Vec<f32> {
-                    values
-                        .iter()
-                        .map(|&value| scale * f32::from(value as i8))
-                        .collect()
-                };
-                Ok(values.zip(scales).flat_map(scaled).collect())
+                Ok(values
+                    .zip(scales)
+                    .flat_map(|(values, scale)| {
+                        values.iter().map(move |&value| scale * f32::from(value as i8))
+                    })
+                    .collect())
             }
             other => Err(WeightsError::TensorType {
                 file: self.file.clone(),
