@@ -9,7 +9,7 @@ pub(crate) mod report;
 mod scaling;
 mod work;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -96,6 +96,8 @@ pub(super) struct Engine {
     pub standing: HashMap<(TaskId, usize), u32>,
     pub offers: Vec<PoolInfo>,
     pub addresses: HashMap<WorkerId, Address>,
+    /// Volumes that were held to be at fault, by node.
+    pub stood_still: BTreeMap<String, BTreeSet<TaskId>>,
     pub mirror: GroupCommit<Origin>,
     pub counts: Counters,
     pub queues: Option<QueueMeter>,
@@ -202,6 +204,7 @@ impl Engine {
             standing: HashMap::new(),
             offers: Vec::new(),
             addresses: HashMap::new(),
+            stood_still: BTreeMap::new(),
             mirror: GroupCommit::new(),
             counts,
             queues: settings.queues.clone().map(QueueMeter::new),

@@ -8,7 +8,9 @@ use tokio::time::Instant;
 
 use super::executor::Executor;
 use crate::telemetry::pools_registered;
-use parkhang_core::domain::{Fence, JobKey, PoolInfo, StageLimits, StageName, WorkerId};
+use parkhang_core::domain::{
+    ErrorCategory, Fence, JobKey, PoolInfo, StageLimits, StageName, StageVerdict, TaskId, WorkerId,
+};
 use parkhang_core::policy::placement::Conduct;
 
 /// Time before work is offered again to a pool that should have had room; doubles as long as it has none. The orchestrator and a
@@ -21,11 +23,16 @@ const LAST_REST: Duration = Duration::from_secs(2);
 /// newer one or the job is changed.
 const REFUSED_FOR: Duration = Duration::from_secs(300);
 
+/// Time for which it is remembered that a volume stood still on a node: long enough for its other tries.
+const STOOD_STILL_FOR: Duration = Duration::from_secs(24 * 3_600);
+
 #[derive(Debug, Default)]
 pub(super) struct Members {
     pools: Vec<Member>,
     /// Leases that pools have taken and whose end was not reported yet.
     taken: HashMap<Fence, WorkerId>,
+    /// Volumes that stood still, and when they did last, by node. A node keeps its record when its process ends: its device is the same.
+    stood_still: BTreeMap<String, BTreeMap<TaskId, Instant>>,
 }
 
 #[derive(Debug)]
@@ -135,11 +142,22 @@ impl Members {
         }
     }
 
-    /// Notes that the lease has ended, with success or not.
-    pub(super) fn has_ended(&mut self, fence: &Fence, succeeded: bool) {
-        let worker = self.taken.remove(fence).filter(|_| succeeded);
-        if let Some(member) = worker.and_then(|worker| self.member(&worker)) {
-            member.is_proven = true;
+    /// Notes that the lease has ended with this verdict.
+    pub(super) fn has_ended(&mut self, fence: &Fence, verdict: Option<&StageVerdict>, now: Instant) {
+        let Some(worker) = self.taken.remove(fence) else {
+            return;
+        };
+        match verdict {
+            Some(StageVerdict::Succeeded(_)) => {
+                if let Some(member) = self.member(&worker) {
+                    member.is_proven = true;
+                }
+            }
+            Some(StageVerdict::Failed(error)) if error.category == ErrorCategory::Stalled => {
+                let tasks = self.stood_still.entry(worker.node().to_owned()).or_default();
+                tasks.insert(fence.task, now);
+            }
+            _ => {}
         }
     }
 
@@ -151,8 +169,13 @@ impl Members {
         }
     }
 
-    /// Record of what the pools have refused and finished, as far as it still counts at `now`.
-    pub(super) fn conduct(&self, now: Instant) -> Conduct {
+    /// Record of what the pools have refused and finished, and of what stood still there, as far as it still counts at `now`.
+    pub(super) fn conduct(&mut self, now: Instant) -> Conduct {
+        self.stood_still.retain(|_, tasks| {
+            tasks.retain(|_, at| now.duration_since(*at) < STOOD_STILL_FOR);
+            !tasks.is_empty()
+        });
+        let stood_still = self.stood_still.iter();
         let refused = self.pools.iter().filter_map(|member| {
             let jobs = member.refused.iter().filter(|(_, until)| **until > now);
             let jobs: BTreeSet<JobKey> = jobs.map(|(job, _)| job.clone()).collect();
@@ -162,6 +185,9 @@ impl Members {
         Conduct {
             refused: refused.collect(),
             proven: proven.map(|member| member.pool.info().worker.clone()).collect(),
+            stood_still: stood_still
+                .map(|(node, tasks)| (node.clone(), tasks.keys().copied().collect()))
+                .collect(),
         }
     }
 

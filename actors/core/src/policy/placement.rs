@@ -60,8 +60,9 @@ pub fn next_fence(task: &Task, job: &Job, now: DateTime<Utc>) -> Option<Fence> {
 /// its turn to others.
 ///
 /// Before all of these, suspects get empty nodes, and a node that runs one gets nothing else. Where no node is empty, one is
-/// given nothing more until it is: the one that will be soonest, by the number of its leases. Pools that have
-/// brought a stage to its end come before others for suspects, and before equally roomy ones for all tasks.
+/// given nothing more until it is: the one that will be soonest, by the number of its leases. Before that counts on which nodes the fewest
+/// other volumes stood still, and which pools have brought a stage to their end; the latter come first among equally roomy ones for all
+/// tasks.
 pub fn place<'a>(
     now: DateTime<Utc>,
     tasks: impl IntoIterator<Item = (&'a Task, &'a Job)>,

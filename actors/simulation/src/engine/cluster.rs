@@ -151,13 +151,11 @@ impl Engine {
     /// A pool without any lease is there for work, under a name of its own.
     pub(super) fn offer(&mut self, address: Address) {
         let class = self.class_of(address.node);
-        let Address {
-            node, incarnation, ..
-        } = address;
+        let node = address.node;
         let pool = &mut self.nodes[node].pools[address.pool];
         let stage = &self.settings.profile.stages[pool.stage].stage;
         let (hardware, renewals) = (class.hardware.as_str(), pool.repair.renewals());
-        pool.worker = WorkerId(format!("{hardware}-{node}.{incarnation}.{renewals}-{stage}"));
+        pool.worker = WorkerId(format!("{hardware}-{node}/{stage}/{renewals}"));
         pool.running.clear();
         pool.leases.clear();
         self.addresses.insert(pool.worker.clone(), address);

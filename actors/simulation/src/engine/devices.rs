@@ -289,6 +289,8 @@ impl Engine {
                 Culprit::Device => StageVerdict::Interrupted,
                 Culprit::Volumes => {
                     self.counts.devices.blamed += 1;
+                    let worker = &self.nodes[address.node].pools[address.pool].worker;
+                    self.stood_still.entry(worker.node().to_owned()).or_default().insert(fence.task);
                     let stage = fence.stage.as_str();
                     StageVerdict::Failed(StageError::new(stage, ErrorCategory::Stalled, "no page finished"))
                 }
@@ -317,12 +319,13 @@ impl Engine {
         self.agenda.enter(back, Event::Join(node));
     }
 
-    /// Record of what the pools have finished, which is empty where no device is sick.
+    /// Record of what the pools have finished and of what stood still, which is empty where no device is sick.
     pub(crate) fn conduct(&self) -> Conduct {
         let pools = self.nodes.iter().flat_map(|node| &node.pools);
         let proven = pools.filter(|pool| self.settings.sick.is_some() && pool.repair.succeeded);
         Conduct {
             proven: proven.map(|pool| pool.worker.clone()).collect(),
+            stood_still: self.stood_still.clone(),
             ..Conduct::default()
         }
     }

@@ -44,13 +44,13 @@ impl<'a> Suspects<'a> {
             if !shares.may_grow(job, stage) || others.go_before(job, stage, free, shares) {
                 continue;
             }
-            if let Some(worker) = free.take_empty_node(stage, job, &leases) {
+            if let Some(worker) = free.take_empty_node(stage, job, task, &leases) {
                 placements.push(Placement {
                     task,
                     stage: stage.clone(),
                     worker: worker.clone(),
                 });
-            } else if empties_one || !free.close_emptiest_node(stage, job, &leases) {
+            } else if empties_one || !free.close_emptiest_node(stage, job, task, &leases) {
                 continue;
             } else {
                 empties_one = true;

@@ -3,15 +3,25 @@ use std::collections::binary_heap::PeekMut;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet};
 
 use super::Held;
-use crate::domain::{Job, JobKey, PoolInfo, StageName, WorkerId};
+use crate::domain::{Job, JobKey, PoolInfo, StageName, TaskId, WorkerId};
 
-/// Record of what pools have refused and finished.
+/// Record of what pools have refused and finished, and of what stood still there.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Conduct {
     /// Jobs that they have refused lately.
     pub refused: BTreeMap<WorkerId, BTreeSet<JobKey>>,
     /// Pools that have brought a stage to its end. The others are new, or their devices are sick: those are always roomy.
     pub proven: BTreeSet<WorkerId>,
+    /// Volumes that stood still, by node. Many at one node speak against its device more than against any of them.
+    pub stood_still: BTreeMap<String, BTreeSet<TaskId>>,
+}
+
+impl Conduct {
+    /// Number of volumes that stood still on the node, without this one.
+    fn others_stood_still(&self, node: &str, task: TaskId) -> usize {
+        let tasks = self.stood_still.get(node);
+        tasks.map_or(0, |tasks| tasks.len() - usize::from(tasks.contains(&task)))
+    }
 }
 
 /// Slots that no lease in force takes. They are computed anew each time, so nothing that a dead process held can leak.
@@ -80,6 +90,7 @@ impl<'a> FreeSlots<'a> {
         static NOTHING: Conduct = Conduct {
             refused: BTreeMap::new(),
             proven: BTreeSet::new(),
+            stood_still: BTreeMap::new(),
         };
         Self::in_view_of(&NOTHING, pools, held)
     }
@@ -177,14 +188,15 @@ impl<'a> FreeSlots<'a> {
         leases
     }
 
-    /// Takes a slot on a node that holds no lease, and closes the node, so that nothing else is placed there.
+    /// Takes a slot for the suspect on a node that holds no lease, and closes the node, so that nothing else is placed there.
     pub(super) fn take_empty_node(
         &mut self,
         stage: &StageName,
         job: &Job,
+        task: TaskId,
         leases: &HashMap<&str, usize>,
     ) -> Option<&'a WorkerId> {
-        let (leases, worker) = self.emptiest(stage, job, leases)?;
+        let (leases, worker) = self.emptiest(stage, job, task, leases)?;
         (leases == 0).then(|| {
             self.closed.insert(worker.node());
             worker
@@ -197,18 +209,20 @@ impl<'a> FreeSlots<'a> {
         &mut self,
         stage: &StageName,
         job: &Job,
+        task: TaskId,
         leases: &HashMap<&str, usize>,
     ) -> bool {
-        let emptiest = self.emptiest(stage, job, leases);
+        let emptiest = self.emptiest(stage, job, task, leases);
         emptiest.is_some_and(|(_, worker)| self.closed.insert(worker.node()))
     }
 
-    /// Pool of the stage on the node with the fewest leases; those that are proven come before all others, as what a suspect does on a
-    /// sick device says nothing.
+    /// Pool of the stage on the node with the fewest leases. What a suspect does on a sick device says nothing: before that count the
+    /// nodes where the fewest other volumes stood still, and then the pools that are proven.
     fn emptiest(
         &self,
         stage: &StageName,
         job: &Job,
+        task: TaskId,
         leases: &HashMap<&str, usize>,
     ) -> Option<(usize, &'a WorkerId)> {
         let groups = self.by_stage.get(stage)?.iter();
@@ -217,7 +231,11 @@ impl<'a> FreeSlots<'a> {
             .flat_map(|group| &group.roomy);
         let open = rooms.filter(|room| !self.closed.contains(room.worker.0.node()));
         let leases = |worker: &WorkerId| leases.get(worker.node()).copied().unwrap_or(0);
-        let emptiest = open.min_by_key(|room| (!room.is_proven, leases(room.worker.0), room.worker.0))?;
+        let emptiest = open.min_by_key(|room| {
+            let worker = room.worker.0;
+            let others = self.conduct.others_stood_still(worker.node(), task);
+            (others, !room.is_proven, leases(worker), worker)
+        })?;
         let worker = emptiest.worker.0;
         Some((leases(worker), worker))
     }

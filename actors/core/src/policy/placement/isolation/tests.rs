@@ -1,4 +1,4 @@
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use proptest::prelude::*;
 
@@ -197,3 +197,35 @@ fn a_suspect_waits_for_jobs_before_its_own_and_for_its_limits() {
 }
 
 mod world;
+
+#[test]
+fn a_suspect_is_tried_where_the_fewest_others_stood_still() {
+    let job = job(1, JobConfig::default());
+    let stood_still = |marks: &[(&str, &[i64])]| -> BTreeMap<String, BTreeSet<TaskId>> {
+        let tasks = |tasks: &[i64]| tasks.iter().copied().map(TaskId).collect();
+        marks
+            .iter()
+            .map(|(node, of)| ((*node).to_owned(), tasks(of)))
+            .collect()
+    };
+    let tried = |marks: &[(&str, &[i64])], held: &[Held]| -> Option<String> {
+        let conduct = Conduct {
+            // It has brought a stage to its end, as one that hangs at times does, too.
+            proven: STAGES.map(|stage| worker("a", stage)).into(),
+            stood_still: stood_still(marks),
+            ..Conduct::default()
+        };
+        let pools = [node("a", 2), node("b", 2)].concat();
+        let tasks = [suspect(1, 1)];
+        let waiting = tasks.iter().map(|task| (task, &job));
+        let free = FreeSlots::in_view_of(&conduct, &pools, held);
+        let placements = place(at(0), waiting, free, held);
+        placements.first().map(|placement| placement.worker.node().to_owned())
+    };
+    let (a, b) = (Some("a".to_owned()), Some("b".to_owned()));
+    assert_eq!(tried(&[], &[]), a);
+    assert_eq!(tried(&[("a", &[1])], &[]), a, "its own losses say nothing of the node");
+    assert_eq!(tried(&[("a", &[1, 2])], &[]), b);
+    assert_eq!(tried(&[("a", &[2]), ("b", &[2, 3])], &[]), a);
+    assert_eq!(tried(&[("a", &[2])], &[held("b", 1, 0)]), None, "b is emptied");
+}
