@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, TimeDelta, Utc};
+use futures::future::BoxFuture;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
@@ -113,21 +114,23 @@ pub(super) struct Engine {
 /// # Errors
 ///
 /// When the settings make no sense, or the work does not end within the horizon.
-pub async fn simulate(settings: Settings) -> Result<SimulationReport, SimulationError> {
-    settings.validate()?;
-    let began = Instant::now();
-    let mut engine = Engine::new(settings).await?;
-    engine.run().await?;
-    let tasks = engine.store.tasks(engine.job.id).await?;
-    let queues = engine.queues.take();
-    let requests = queues.map(|queues| queues.end(engine.settings.profile.stages.len(), engine.now));
-    Ok(SimulationReport::of(
-        &engine,
-        &tasks,
-        requests,
-        engine.deciding,
-        began.elapsed(),
-    ))
+pub fn simulate(settings: Settings) -> BoxFuture<'static, Result<SimulationReport, SimulationError>> {
+    Box::pin(async move {
+        settings.validate()?;
+        let began = Instant::now();
+        let mut engine = Engine::new(settings).await?;
+        engine.run().await?;
+        let tasks = engine.store.tasks(engine.job.id).await?;
+        let queues = engine.queues.take();
+        let requests = queues.map(|queues| queues.end(engine.settings.profile.stages.len(), engine.now));
+        Ok(SimulationReport::of(
+            &engine,
+            &tasks,
+            requests,
+            engine.deciding,
+            began.elapsed(),
+        ))
+    })
 }
 
 impl Engine {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::Utc;
+use futures::future::BoxFuture;
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SpawnErr, SupervisionEvent};
 use ractor_cluster::RactorMessage;
 use tokio::sync::watch;
@@ -95,26 +96,28 @@ impl RemoteOrchestrator {
     /// # Errors
     ///
     /// When the actor cannot be started.
-    pub async fn start(config: UplinkConfig) -> Result<Self, SpawnErr> {
-        let (sender, leader) = watch::channel(None);
-        let (latest, call_timeout) = (Arc::new(LatestEpoch::default()), config.call_timeout);
-        let book = IdempotentExecutor::default();
-        for engine in &config.engines {
-            engine.share(0);
-        }
-        let arguments = UplinkArguments {
-            config,
-            leader: sender,
-            latest: latest.clone(),
-            book: book.clone(),
-        };
-        let (actor, _) = Actor::spawn(None, Uplink, arguments).await?;
-        Ok(Self {
-            actor,
-            leader,
-            latest,
-            book,
-            call_timeout,
+    pub fn start(config: UplinkConfig) -> BoxFuture<'static, Result<Self, SpawnErr>> {
+        Box::pin(async move {
+            let (sender, leader) = watch::channel(None);
+            let (latest, call_timeout) = (Arc::new(LatestEpoch::default()), config.call_timeout);
+            let book = IdempotentExecutor::default();
+            for engine in &config.engines {
+                engine.share(0);
+            }
+            let arguments = UplinkArguments {
+                config,
+                leader: sender,
+                latest: latest.clone(),
+                book: book.clone(),
+            };
+            let (actor, _) = Actor::spawn(None, Uplink, arguments).await?;
+            Ok(Self {
+                actor,
+                leader,
+                latest,
+                book,
+                call_timeout,
+            })
         })
     }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SpawnErr, SupervisionEvent};
 use ractor_cluster::RactorMessage;
 use tracing::{info, warn};
@@ -63,9 +64,11 @@ impl RemotePools {
     /// # Errors
     ///
     /// When the actor cannot be started.
-    pub async fn start(config: RemotePoolsConfig) -> Result<Self, SpawnErr> {
-        let (actor, _) = Actor::spawn(None, PoolsActor, config).await?;
-        Ok(Self(actor))
+    pub fn start(config: RemotePoolsConfig) -> BoxFuture<'static, Result<Self, SpawnErr>> {
+        Box::pin(async move {
+            let (actor, _) = Actor::spawn(None, PoolsActor, config).await?;
+            Ok(Self(actor))
+        })
     }
 
     /// Has a command carried out by its node. `None` if the node is not connected or does not answer: the command may be sent again,

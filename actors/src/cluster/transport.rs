@@ -4,6 +4,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use ractor::Actor;
 use ractor_cluster::node::NodeConnectionMode;
 use ractor_cluster::{NodeServer, NodeServerMessage};
@@ -148,82 +149,84 @@ impl Cluster {
     /// # Errors
     ///
     /// When the node cannot listen, or the actor that owns the sessions cannot be started.
-    pub async fn start(config: ClusterConfig) -> Result<Self, ClusterError> {
-        let listener = match config.listen {
-            Some(address) => Some(bind(address, &config.security).await?),
-            None => None,
-        };
-        let local_addr = listener.as_ref().and_then(|listener| listener.local_addr().ok());
+    pub fn start(config: ClusterConfig) -> BoxFuture<'static, Result<Self, ClusterError>> {
+        Box::pin(async move {
+            let listener = match config.listen {
+                Some(address) => Some(bind(address, &config.security).await?),
+                None => None,
+            };
+            let local_addr = listener.as_ref().and_then(|listener| listener.local_addr().ok());
 
-        // Its own listener cannot be switched off, has no deadlines, and no TLS that could be configured here. So it listens on
-        // loopback, at a port that nobody is told, and sessions are opened on streams that this room has made ready.
-        let node_server = NodeServer::new(
-            0,
-            config.security.cookie().expose().to_owned(),
-            config.node.as_str().to_owned(),
-            // In place of the host name: two nodes of one host name and one port would take each other for themselves.
-            config.node.as_str().to_owned(),
-            None,
-            Some(NodeConnectionMode::Isolated),
-        )
-        .with_listen_addr(IpAddr::V4(Ipv4Addr::LOCALHOST))
-        .with_max_inbound_frame_size(config.max_frame);
-        let (server, end) = Actor::spawn(None, node_server, ())
-            .await
-            .map_err(|error| ClusterError::NodeServer(error.to_string()))?;
+            // Its own listener cannot be switched off, has no deadlines, and no TLS that could be configured here. So it listens on
+            // loopback, at a port that nobody is told, and sessions are opened on streams that this room has made ready.
+            let node_server = NodeServer::new(
+                0,
+                config.security.cookie().expose().to_owned(),
+                config.node.as_str().to_owned(),
+                // In place of the host name: two nodes of one host name and one port would take each other for themselves.
+                config.node.as_str().to_owned(),
+                None,
+                Some(NodeConnectionMode::Isolated),
+            )
+            .with_listen_addr(IpAddr::V4(Ipv4Addr::LOCALHOST))
+            .with_max_inbound_frame_size(config.max_frame);
+            let (server, end) = Actor::spawn(None, node_server, ())
+                .await
+                .map_err(|error| ClusterError::NodeServer(error.to_string()))?;
 
-        let sessions = Sessions::new();
-        server
-            .cast(NodeServerMessage::SubscribeToEvents {
-                id: "sessions".to_owned(),
-                subscription: Box::new(sessions.clone()),
+            let sessions = Sessions::new();
+            server
+                .cast(NodeServerMessage::SubscribeToEvents {
+                    id: "sessions".to_owned(),
+                    subscription: Box::new(sessions.clone()),
+                })
+                .map_err(|error| ClusterError::NodeServer(error.to_string()))?;
+            let connector = Connector {
+                server,
+                sessions: sessions.clone(),
+                security: config.security,
+                timings: config.timings,
+                count: Arc::default(),
+            };
+            let (tasks, leaving, ended) = (
+                TaskTracker::new(),
+                CancellationToken::new(),
+                CancellationToken::new(),
+            );
+            if let Security::MutualTls { identity, .. } = &connector.security {
+                tasks.spawn(keep_fresh(identity.clone(), leaving.clone()));
+            }
+            if let Some(listener) = listener {
+                tasks.spawn(listener::serve(
+                    listener,
+                    connector.clone(),
+                    config.max_unauthenticated,
+                    tasks.clone(),
+                    leaving.clone(),
+                ));
+            }
+            let partition = Partition::default();
+            for peer in config.peers {
+                let links = (connector.clone(), partition.clone());
+                let dialled = keep_connected(peer, links, leaving.clone());
+                tasks.spawn(dialled);
+            }
+            let end_of_server = ended.clone();
+            tokio::spawn(async move {
+                // Whether it stopped or failed, its sessions are gone.
+                let _ = end.await;
+                sessions.close_all();
+                end_of_server.cancel();
+            });
+            Ok(Self {
+                node: config.node,
+                connector,
+                local_addr,
+                partition,
+                tasks,
+                leaving,
+                ended,
             })
-            .map_err(|error| ClusterError::NodeServer(error.to_string()))?;
-        let connector = Connector {
-            server,
-            sessions: sessions.clone(),
-            security: config.security,
-            timings: config.timings,
-            count: Arc::default(),
-        };
-        let (tasks, leaving, ended) = (
-            TaskTracker::new(),
-            CancellationToken::new(),
-            CancellationToken::new(),
-        );
-        if let Security::MutualTls { identity, .. } = &connector.security {
-            tasks.spawn(keep_fresh(identity.clone(), leaving.clone()));
-        }
-        if let Some(listener) = listener {
-            tasks.spawn(listener::serve(
-                listener,
-                connector.clone(),
-                config.max_unauthenticated,
-                tasks.clone(),
-                leaving.clone(),
-            ));
-        }
-        let partition = Partition::default();
-        for peer in config.peers {
-            let links = (connector.clone(), partition.clone());
-            let dialled = keep_connected(peer, links, leaving.clone());
-            tasks.spawn(dialled);
-        }
-        let end_of_server = ended.clone();
-        tokio::spawn(async move {
-            // Whether it stopped or failed, its sessions are gone.
-            let _ = end.await;
-            sessions.close_all();
-            end_of_server.cancel();
-        });
-        Ok(Self {
-            node: config.node,
-            connector,
-            local_addr,
-            partition,
-            tasks,
-            leaving,
-            ended,
         })
     }
 

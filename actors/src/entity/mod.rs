@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures::future::BoxFuture;
 use parkhang_core::domain::{EntityStage, EntityStatus, StageName};
 use parkhang_core::policy::entity::{EntityEvent, EntityFence};
 use parkhang_service::{JobFailure, JobLook};
@@ -165,25 +166,27 @@ impl Entities {
 
     /// Works on all stages until `stop` is cancelled, and then until what is being submitted has its answer. Returns early only if a part
     /// of it panicked. Dropping the future ends all of it at once.
-    pub async fn run(self: &Arc<Self>, stop: &CancellationToken) {
-        let mut tasks = JoinSet::new();
-        for served in &self.served_stages {
-            tasks.spawn(worker::run(self.clone(), served.clone(), stop.clone()));
-            let (entities, served, stop) = (self.clone(), served.clone(), stop.clone());
-            tasks.spawn(async move {
-                let (entities, served) = (&*entities, &*served);
-                let polled = polled::PolledRows { entities, served };
-                poll(&polled, &served.service, &served.stage.limits, &stop).await;
-            });
-        }
-        tasks.spawn(sweeper::run(self.clone(), stop.clone()));
-        tasks.spawn(listener::run(self.clone(), stop.clone()));
-        while let Some(ended) = tasks.join_next().await {
-            if let Err(panic) = ended {
-                error!(entity = self.name(), %panic, "a part of the work on an entity ended");
-                return;
+    pub fn run<'a>(self: &'a Arc<Self>, stop: &'a CancellationToken) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            let mut tasks = JoinSet::new();
+            for served in &self.served_stages {
+                tasks.spawn(worker::run(self.clone(), served.clone(), stop.clone()));
+                let (entities, served, stop) = (self.clone(), served.clone(), stop.clone());
+                tasks.spawn(async move {
+                    let (entities, served) = (&*entities, &*served);
+                    let polled = polled::PolledRows { entities, served };
+                    poll(&polled, &served.service, &served.stage.limits, &stop).await;
+                });
             }
-        }
+            tasks.spawn(sweeper::run(self.clone(), stop.clone()));
+            tasks.spawn(listener::run(self.clone(), stop.clone()));
+            while let Some(ended) = tasks.join_next().await {
+                if let Err(panic) = ended {
+                    error!(entity = self.name(), %panic, "a part of the work on an entity ended");
+                    return;
+                }
+            }
+        })
     }
 
     fn served_stage(&self, stage: &str) -> Option<&Arc<ServedStage>> {

@@ -23,6 +23,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures::future::BoxFuture;
 use futures::{StreamExt, future, stream};
 use parkhang_core::domain::{Amount, Fence, ServiceMessage, StageLimits, StageName, WorkerId, WorkerRecord};
 use parkhang_state::{ServiceStore, StateError, StateStore};
@@ -203,57 +204,59 @@ impl ExternalStages {
 
     /// Works on all stages, for ever, unless a part of it panicked. Dropping the future ends it at once and loses nothing, but for submits
     /// to services that know no keys: those end by themselves, see [`part`](Self::part).
-    pub async fn run(self: &Arc<Self>) {
-        // Two runs would submit the same leases; the second one finds nothing to receive.
-        let receiver = self
-            .requests
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        let Some(mut receiver) = receiver else { return };
-        self.restore().await;
-        for shared in self.services.values() {
-            self.count_elsewhere(shared).await;
-        }
-        let mut tasks = JoinSet::new();
-        for shared in self.services.values() {
-            tasks.spawn(self.clone().attend(shared.clone()));
-        }
-        for served in &self.served_stages {
-            let (stages, served) = (self.clone(), served.clone());
-            tasks.spawn(async move {
-                let polled = PolledLeases {
-                    stages: &stages,
-                    served: &served,
-                };
-                let stage = &served.stage;
-                // Ends with this future.
-                poll(&polled, &stage.service, &stage.limits, &CancellationToken::new()).await;
-            });
-        }
-        for served in &self.served_stages {
-            self.orchestrator
-                .register(Arc::new(ServicePool::new(served.clone())));
-        }
-        self.is_known.send_replace(true);
-        let mut requests = JoinSet::new();
-        loop {
-            tokio::select! {
-                Some(request) = receiver.recv() => {
-                    let stages = self.clone();
-                    requests.spawn(async move { stages.carry_out(request).await });
-                }
-                Some(carried_out) = requests.join_next(), if !requests.is_empty() => {
-                    if let Err(panic) = carried_out {
-                        error!(%panic, "a submit ended early; its lease is submitted again");
+    pub fn run(self: &Arc<Self>) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            // Two runs would submit the same leases; the second one finds nothing to receive.
+            let receiver = self
+                .requests
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take();
+            let Some(mut receiver) = receiver else { return };
+            self.restore().await;
+            for shared in self.services.values() {
+                self.count_elsewhere(shared).await;
+            }
+            let mut tasks = JoinSet::new();
+            for shared in self.services.values() {
+                tasks.spawn(self.clone().attend(shared.clone()));
+            }
+            for served in &self.served_stages {
+                let (stages, served) = (self.clone(), served.clone());
+                tasks.spawn(async move {
+                    let polled = PolledLeases {
+                        stages: &stages,
+                        served: &served,
+                    };
+                    let stage = &served.stage;
+                    // Ends with this future.
+                    poll(&polled, &stage.service, &stage.limits, &CancellationToken::new()).await;
+                });
+            }
+            for served in &self.served_stages {
+                self.orchestrator
+                    .register(Arc::new(ServicePool::new(served.clone())));
+            }
+            self.is_known.send_replace(true);
+            let mut requests = JoinSet::new();
+            loop {
+                tokio::select! {
+                    Some(request) = receiver.recv() => {
+                        let stages = self.clone();
+                        requests.spawn(async move { stages.carry_out(request).await });
+                    }
+                    Some(carried_out) = requests.join_next(), if !requests.is_empty() => {
+                        if let Err(panic) = carried_out {
+                            error!(%panic, "a submit ended early; its lease is submitted again");
+                        }
+                    }
+                    Some(ended) = tasks.join_next() => {
+                        error!(?ended, "a part of the work on external stages ended");
+                        return;
                     }
                 }
-                Some(ended) = tasks.join_next() => {
-                    error!(?ended, "a part of the work on external stages ended");
-                    return;
-                }
             }
-        }
+        })
     }
 
     /// Waits for a while until the answers are written of all submits that nobody else could hear. The process may end then.

@@ -7,6 +7,7 @@ use super::{Demand, Launcher, LauncherError, Observation, idle_workers};
 use crate::source::SourceError;
 use crate::stage::StageTable;
 use crate::telemetry::{Scaled, ScalingFailed};
+use futures::future::BoxFuture;
 use parkhang_core::domain::{Hardware, ScalingRecord, StageName};
 use parkhang_core::policy::autoscale::by_queue::settled;
 use parkhang_core::policy::autoscale::{Fleet, Limits, Load, decide, is_overdue};
@@ -44,19 +45,21 @@ impl Autoscaler {
     /// # Errors
     ///
     /// Those of the demand, such as when its store belongs to a leader that was replaced.
-    pub async fn pass(&self) -> Result<(), SourceError> {
-        let sight = self.demand.observe().await?;
-        for (hardware, limits) in &self.config.limits {
-            match self.scale(*hardware, limits, &sight).await {
-                Ok(record) => self.demand.record(&record).await?,
-                Err(error) => ScalingFailed {
-                    hardware: *hardware,
-                    error: &error,
+    pub fn pass(&self) -> BoxFuture<'_, Result<(), SourceError>> {
+        Box::pin(async move {
+            let sight = self.demand.observe().await?;
+            for (hardware, limits) in &self.config.limits {
+                match self.scale(*hardware, limits, &sight).await {
+                    Ok(record) => self.demand.record(&record).await?,
+                    Err(error) => ScalingFailed {
+                        hardware: *hardware,
+                        error: &error,
+                    }
+                    .emit(),
                 }
-                .emit(),
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     async fn scale(

@@ -359,7 +359,8 @@ impl OrchestratorState {
         let names = self.names.clone();
         let own_limits = self.members.limits_of(&report.fence.stage);
         let (fence, verdict) = (report.fence.clone(), verdict_name(report.verdict.as_ref()));
-        self.members.has_ended(&fence, report.verdict.as_ref(), Instant::now());
+        self.members
+            .has_ended(&fence, report.verdict.as_ref(), Instant::now());
         let span = report_span(&fence);
         let recorded = async move {
             Failpoint::ReportReceived.pass();

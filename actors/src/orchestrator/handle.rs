@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use futures::future::BoxFuture;
 use ractor::{Actor, ActorRef};
 use tokio::sync::watch;
 use tracing::{debug, warn};
@@ -85,14 +86,16 @@ impl OrchestratorHandle {
     /// # Errors
     ///
     /// When the actor or its group committer cannot be started.
-    pub async fn start(config: OrchestratorConfig) -> Result<Self, ractor::SpawnErr> {
-        let (sender, finished) = watch::channel(0);
-        let store = config.store.clone();
-        let (actor, _) = Actor::spawn(None, Orchestrator, (config, sender)).await?;
-        Ok(Self {
-            actor,
-            finished,
-            store,
+    pub fn start(config: OrchestratorConfig) -> BoxFuture<'static, Result<Self, ractor::SpawnErr>> {
+        Box::pin(async move {
+            let (sender, finished) = watch::channel(0);
+            let store = config.store.clone();
+            let (actor, _) = Actor::spawn(None, Orchestrator, (config, sender)).await?;
+            Ok(Self {
+                actor,
+                finished,
+                store,
+            })
         })
     }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use futures::future::BoxFuture;
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use ractor_cluster::RactorMessage;
 use tokio::sync::watch;
@@ -50,14 +51,19 @@ impl Dispatcher {
     /// # Errors
     ///
     /// When the actor cannot be started.
-    pub async fn start(source: Arc<dyn WorkSource>, poll: Duration) -> Result<Self, ractor::SpawnErr> {
-        let (sender, health) = watch::channel(SourceHealth::Unknown);
-        let (actor, _) = Actor::spawn(None, DispatcherActor, (source.clone(), poll, sender)).await?;
-        tokio::spawn(claim_on_changes(source.clone(), actor.clone()));
-        Ok(Self {
-            actor,
-            source,
-            health,
+    pub fn start(
+        source: Arc<dyn WorkSource>,
+        poll: Duration,
+    ) -> BoxFuture<'static, Result<Self, ractor::SpawnErr>> {
+        Box::pin(async move {
+            let (sender, health) = watch::channel(SourceHealth::Unknown);
+            let (actor, _) = Actor::spawn(None, DispatcherActor, (source.clone(), poll, sender)).await?;
+            tokio::spawn(claim_on_changes(source.clone(), actor.clone()));
+            Ok(Self {
+                actor,
+                source,
+                health,
+            })
         })
     }
 

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use futures::future::BoxFuture;
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
 use ractor_cluster::RactorMessage;
 use tokio::sync::watch;
@@ -75,14 +76,16 @@ impl NodeSupervisor {
     /// # Errors
     ///
     /// When the actor cannot be started.
-    pub async fn start(config: NodeConfig) -> Result<Self, ractor::SpawnErr> {
-        let lease_gauge = LeaseGauge::default();
-        let (sender, out_of_order) = watch::channel(StagesOutOfOrder::new());
-        let (actor, _) = Actor::spawn(None, NodeActor, (config, lease_gauge.clone(), sender)).await?;
-        Ok(Self {
-            actor,
-            lease_gauge,
-            out_of_order,
+    pub fn start(config: NodeConfig) -> BoxFuture<'static, Result<Self, ractor::SpawnErr>> {
+        Box::pin(async move {
+            let lease_gauge = LeaseGauge::default();
+            let (sender, out_of_order) = watch::channel(StagesOutOfOrder::new());
+            let (actor, _) = Actor::spawn(None, NodeActor, (config, lease_gauge.clone(), sender)).await?;
+            Ok(Self {
+                actor,
+                lease_gauge,
+                out_of_order,
+            })
         })
     }
 

@@ -1,6 +1,6 @@
 //! One run of `node ocr`, from opening the folder to the summary.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -37,8 +37,10 @@ use crate::config::S3;
 use crate::networks::{self, ModelChoice, cores};
 use crate::output::{Note, OutputFolder};
 
-/// Volumes that each stage runs in parallel. One is enough: while a stage works on it, the stage before works on the next.
-const SLOTS: usize = 1;
+/// Volumes that run in parallel, all in one stage or each in another, unless the job has a limit of its own. With two, one fills the
+/// processors while the other reads and writes tables. Each stage has room for all of them, and those nearest to their end go first, so
+/// that a fast stage does not run through all volumes while the slow one after it has begun with the first.
+const VOLUMES: usize = 2;
 
 /// Beginning of the message for a failure of the machine rather than of pages.
 const GOES_ON: &str = "stopped; finished pages are kept, and the same command continues from there";
@@ -164,7 +166,9 @@ impl Session {
             // One run at a time holds the folder's lock, so the process number tells its leases from those of
             // earlier runs.
             name: format!("local-{}", std::process::id()),
-            slots: HashMap::from([(Hardware::Cpu, SLOTS), (Hardware::Gpu, SLOTS)]),
+            slots: [Hardware::Cpu, Hardware::Gpu]
+                .map(|hardware| (hardware, self.volumes_at_once()))
+                .into(),
             registry: Arc::new(StageRegistry::restricted(&services, |stage| {
                 self.options.pipeline.stages().contains(stage)
             })?),
@@ -197,6 +201,13 @@ impl Session {
         self.summary(job, &progress, interrupted, wall_s).await
     }
 
+    fn volumes_at_once(&self) -> usize {
+        match self.options.config.max_running {
+            0 => VOLUMES,
+            limit => limit,
+        }
+    }
+
     /// Creates the job, or reopens the one of an earlier run: every volume goes back to the first stage, and the stages skip pages whose
     /// results are still valid.
     async fn prepare_job(&self) -> Result<Job> {
@@ -206,7 +217,10 @@ impl Session {
             key: Some(self.state.job.clone()),
             operation: self.options.operation.clone(),
             pipeline: self.options.pipeline.clone(),
-            config: self.options.config.clone(),
+            config: JobConfig {
+                max_running: self.volumes_at_once(),
+                ..self.options.config.clone()
+            },
             volumes: self
                 .input
                 .volumes

@@ -290,7 +290,10 @@ impl Engine {
                 Culprit::Volumes => {
                     self.counts.devices.blamed += 1;
                     let worker = &self.nodes[address.node].pools[address.pool].worker;
-                    self.stood_still.entry(worker.node().to_owned()).or_default().insert(fence.task);
+                    self.stood_still
+                        .entry(worker.node().to_owned())
+                        .or_default()
+                        .insert(fence.task);
                     let stage = fence.stage.as_str();
                     StageVerdict::Failed(StageError::new(stage, ErrorCategory::Stalled, "no page finished"))
                 }

@@ -3,6 +3,7 @@
 use aws_config::meta::region::RegionProviderChain;
 use aws_config::{ConfigLoader, Region, SdkConfig};
 use aws_sdk_s3::config::{Credentials, ProvideCredentials, SharedCredentialsProvider};
+use futures::future::BoxFuture;
 
 use super::failure::chain;
 
@@ -28,24 +29,26 @@ pub fn keys(access_key: &str, secret_key: &str) -> SharedCredentialsProvider {
 /// # Errors
 ///
 /// [`AccountError`] if no credentials are found, or their source refuses them.
-pub async fn account(
+pub fn account(
     mut loader: ConfigLoader,
     region: Option<&str>,
     credentials: Option<SharedCredentialsProvider>,
-) -> Result<SdkConfig, AccountError> {
-    if let Some(credentials) = credentials {
-        loader = loader.credentials_provider(credentials);
-    }
-    loader = match region {
-        Some(region) => loader.region(Region::new(region.to_owned())),
-        None => loader.region(RegionProviderChain::default_provider().or_else(FALLBACK_REGION)),
-    };
-    let found = loader.load().await;
-    let credentials = found.credentials_provider().ok_or(AccountError::NoSource)?;
-    // Found now rather than by the first request, where it would look like a failing network.
-    credentials
-        .provide_credentials()
-        .await
-        .map_err(|error| AccountError::Refused(chain(&error)))?;
-    Ok(found)
+) -> BoxFuture<'_, Result<SdkConfig, AccountError>> {
+    Box::pin(async move {
+        if let Some(credentials) = credentials {
+            loader = loader.credentials_provider(credentials);
+        }
+        loader = match region {
+            Some(region) => loader.region(Region::new(region.to_owned())),
+            None => loader.region(RegionProviderChain::default_provider().or_else(FALLBACK_REGION)),
+        };
+        let found = loader.load().await;
+        let credentials = found.credentials_provider().ok_or(AccountError::NoSource)?;
+        // Found now rather than by the first request, where it would look like a failing network.
+        credentials
+            .provide_credentials()
+            .await
+            .map_err(|error| AccountError::Refused(chain(&error)))?;
+        Ok(found)
+    })
 }

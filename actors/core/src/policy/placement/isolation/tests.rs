@@ -220,11 +220,17 @@ fn a_suspect_is_tried_where_the_fewest_others_stood_still() {
         let waiting = tasks.iter().map(|task| (task, &job));
         let free = FreeSlots::in_view_of(&conduct, &pools, held);
         let placements = place(at(0), waiting, free, held);
-        placements.first().map(|placement| placement.worker.node().to_owned())
+        placements
+            .first()
+            .map(|placement| placement.worker.node().to_owned())
     };
     let (a, b) = (Some("a".to_owned()), Some("b".to_owned()));
     assert_eq!(tried(&[], &[]), a);
-    assert_eq!(tried(&[("a", &[1])], &[]), a, "its own losses say nothing of the node");
+    assert_eq!(
+        tried(&[("a", &[1])], &[]),
+        a,
+        "its own losses say nothing of the node"
+    );
     assert_eq!(tried(&[("a", &[1, 2])], &[]), b);
     assert_eq!(tried(&[("a", &[2]), ("b", &[2, 3])], &[]), a);
     assert_eq!(tried(&[("a", &[2])], &[held("b", 1, 0)]), None, "b is emptied");
