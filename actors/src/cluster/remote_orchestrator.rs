@@ -1,33 +1,28 @@
 //! The side of a node that works: the endpoints of its pools, and the leading orchestrator, on whichever node it is.
 
+mod notices;
+
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use chrono::Utc;
 use futures::future::BoxFuture;
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SpawnErr, SupervisionEvent};
 use ractor_cluster::RactorMessage;
 use tokio::sync::watch;
 use tracing::{debug, info, warn};
 
-use super::description::describe;
-use super::endpoint::{
-    AskError, Endpoint, LEASES_PER_MESSAGE, ORCHESTRATORS, ask, introduction, open_endpoint,
-};
+use super::endpoint::{AskError, Endpoint, LEASES_PER_MESSAGE, ORCHESTRATORS, ask, open_endpoint};
 use super::endpoint_discovery::{EndpointDiscovery, EndpointDiscoveryArguments, EndpointEvent};
 use super::name::NodeName;
 use super::stage_endpoint::{LatestEpoch, StageEndpoint};
 use crate::engines::Engine;
 use crate::stage::ExpenseRecorder;
 use crate::supervisor::{ControlPlane, IdempotentExecutor, NodeControl, PoolHandle};
-use crate::telemetry::{HeartbeatAnswered, HeartbeatUnanswered, resident_bytes};
-use crate::wire::{
-    EndpointRole, Heartbeat, NodeAbout, NodeNotice, NodePhase, Notice, PoolAbout, Report, ReportedOutcome,
-    Spend,
-};
+use crate::telemetry::{HeartbeatAnswered, HeartbeatUnanswered};
+use crate::wire::{EndpointRole, Heartbeat, NodeAbout, NodePhase, Report, ReportedOutcome, Spend};
 use parkhang_core::domain::{
     Epoch, ErrorCategory, Expense, LeaseRenewal, LeaseReport, RenewalReply, ReportReply, SpendReply,
     StageError, StageVerdict, WorkerId,
@@ -443,54 +438,6 @@ impl Actor for Uplink {
 }
 
 impl UplinkState {
-    /// Sends the leader a description of this node, and a word to `reply` when that is over. A leader of an earlier build may not
-    /// understand it, and need not.
-    fn notify(&self, reply: Option<RpcReplyPort<()>>) {
-        let config = &self.arguments.config;
-        let count = |number| u32::try_from(number).unwrap_or(u32::MAX);
-        let describe_pool = |(_, pool): &(Endpoint, PoolHandle)| PoolAbout {
-            worker: pool.info.worker.clone(),
-            stage: pool.info.stage.clone(),
-            slots: count(pool.info.slots),
-            in_use: count(pool.in_use()),
-            models: pool.info.models.clone(),
-        };
-        let engines = config.engines.iter().map(|engine| engine.record(Utc::now()));
-        let mut notice = Notice {
-            peer: introduction(&config.node),
-            phase: self.phase,
-            about: NodeAbout {
-                pools: self.endpoints.values().map(describe_pool).collect(),
-                resident: resident_bytes(),
-                engines: engines.collect(),
-                ..config.about.clone()
-            },
-        };
-        let (leader, limit) = (self.arguments.leader.borrow().clone(), config.call_timeout);
-        let (book, notices) = (self.arguments.book.clone(), self.notices.clone());
-        let engines = config.engines.clone();
-        let number = notices.fetch_add(1, Ordering::Relaxed) + 1;
-        tokio::spawn(async move {
-            if notice.phase != NodePhase::Leaving {
-                // Actors that take too long to answer are left out this time.
-                let actors = tokio::time::timeout(limit, book.actors()).await;
-                notice.about.actors = actors.unwrap_or_default();
-                notice.about = notice.about.fit();
-            }
-            // A later description has overtaken this one while the actors answered.
-            if reply.is_none() && notices.load(Ordering::Relaxed) != number {
-                return;
-            }
-            if let (Some(leader), Ok(notice)) = (leader, NodeNotice::try_from(&notice)) {
-                describe(&notice, &engines, &leader.endpoint, limit).await;
-            }
-            // The caller may have timed out.
-            if let Some(reply) = reply {
-                let _ = reply.send(());
-            }
-        });
-    }
-
     /// Follows the connected orchestrator of the latest epoch; none if even that one is known to have been replaced.
     fn follow(&self) {
         let leader = self
