@@ -8,6 +8,7 @@
 )]
 
 mod actors;
+mod ahead;
 mod api;
 mod bad_input;
 mod buckets;
