@@ -31,7 +31,8 @@ pub(super) struct Members {
     pools: Vec<Member>,
     /// Leases that pools have taken and whose end was not reported yet.
     taken: HashMap<Fence, WorkerId>,
-    /// Volumes that stood still, and when they did last, by node. A node keeps its record when its process ends: its device is the same.
+    /// Volumes that stood still, and the time until which it counts, by node. A node keeps its record when its process ends: its device is
+    /// the same.
     stood_still: BTreeMap<String, BTreeMap<TaskId, Instant>>,
 }
 
@@ -154,8 +155,12 @@ impl Members {
                 }
             }
             Some(StageVerdict::Failed(error)) if error.category == ErrorCategory::Stalled => {
+                self.stood_still.retain(|_, tasks| {
+                    tasks.retain(|_, until| *until > now);
+                    !tasks.is_empty()
+                });
                 let tasks = self.stood_still.entry(worker.node().to_owned()).or_default();
-                tasks.insert(fence.task, now);
+                tasks.insert(fence.task, now + STOOD_STILL_FOR);
             }
             _ => {}
         }
@@ -170,24 +175,21 @@ impl Members {
     }
 
     /// Record of what the pools have refused and finished, and of what stood still there, as far as it still counts at `now`.
-    pub(super) fn conduct(&mut self, now: Instant) -> Conduct {
-        self.stood_still.retain(|_, tasks| {
-            tasks.retain(|_, at| now.duration_since(*at) < STOOD_STILL_FOR);
-            !tasks.is_empty()
-        });
-        let stood_still = self.stood_still.iter();
+    pub(super) fn conduct(&self, now: Instant) -> Conduct {
         let refused = self.pools.iter().filter_map(|member| {
             let jobs = member.refused.iter().filter(|(_, until)| **until > now);
             let jobs: BTreeSet<JobKey> = jobs.map(|(job, _)| job.clone()).collect();
             (!jobs.is_empty()).then(|| (member.pool.info().worker.clone(), jobs))
         });
         let proven = self.pools.iter().filter(|member| member.is_proven);
+        let stood_still = self.stood_still.iter().map(|(node, tasks)| {
+            let tasks = tasks.iter().filter(|(_, until)| **until > now);
+            (node.clone(), tasks.map(|(task, _)| *task).collect())
+        });
         Conduct {
             refused: refused.collect(),
             proven: proven.map(|member| member.pool.info().worker.clone()).collect(),
-            stood_still: stood_still
-                .map(|(node, tasks)| (node.clone(), tasks.keys().copied().collect()))
-                .collect(),
+            stood_still: stood_still.collect(),
         }
     }
 

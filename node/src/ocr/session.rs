@@ -98,7 +98,10 @@ pub(super) async fn load_models(
 }
 
 impl Session {
-    pub async fn open(options: SessionOptions, input: Input) -> Result<Self> {
+    pub async fn open(mut options: SessionOptions, input: Input) -> Result<Self> {
+        if options.config.max_running == 0 {
+            options.config.max_running = VOLUMES;
+        }
         // The lock comes first: a second run must be refused before it loads models for a minute or touches the state.
         let output = OutputFolder::open(&options.out)?;
         let models = load_models(
@@ -167,7 +170,7 @@ impl Session {
             // earlier runs.
             name: format!("local-{}", std::process::id()),
             slots: [Hardware::Cpu, Hardware::Gpu]
-                .map(|hardware| (hardware, self.volumes_at_once()))
+                .map(|hardware| (hardware, self.options.config.max_running))
                 .into(),
             registry: Arc::new(StageRegistry::restricted(&services, |stage| {
                 self.options.pipeline.stages().contains(stage)
@@ -201,13 +204,6 @@ impl Session {
         self.summary(job, &progress, interrupted, wall_s).await
     }
 
-    fn volumes_at_once(&self) -> usize {
-        match self.options.config.max_running {
-            0 => VOLUMES,
-            limit => limit,
-        }
-    }
-
     /// Creates the job, or reopens the one of an earlier run: every volume goes back to the first stage, and the stages skip pages whose
     /// results are still valid.
     async fn prepare_job(&self) -> Result<Job> {
@@ -217,10 +213,7 @@ impl Session {
             key: Some(self.state.job.clone()),
             operation: self.options.operation.clone(),
             pipeline: self.options.pipeline.clone(),
-            config: JobConfig {
-                max_running: self.volumes_at_once(),
-                ..self.options.config.clone()
-            },
+            config: self.options.config.clone(),
             volumes: self
                 .input
                 .volumes

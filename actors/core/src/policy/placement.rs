@@ -60,9 +60,8 @@ pub fn next_fence(task: &Task, job: &Job, now: DateTime<Utc>) -> Option<Fence> {
 /// its turn to others.
 ///
 /// Before all of these, suspects get empty nodes, and a node that runs one gets nothing else. Where no node is empty, one is
-/// given nothing more until it is: the one that will be soonest, by the number of its leases. Before that counts on which nodes the fewest
-/// other volumes stood still, and which pools have brought a stage to their end; the latter come first among equally roomy ones for all
-/// tasks.
+/// given nothing more until it is: the one that will be soonest, by the number of its leases. Suspects prefer nodes where the fewest
+/// other volumes stood still, and then pools that have brought a stage to its end; all tasks prefer such pools among equally roomy ones.
 pub fn place<'a>(
     now: DateTime<Utc>,
     tasks: impl IntoIterator<Item = (&'a Task, &'a Job)>,

@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use proptest::prelude::*;
 
@@ -196,23 +196,18 @@ fn a_suspect_waits_for_jobs_before_its_own_and_for_its_limits() {
     assert_eq!(placed(&tasks, &pools, &[held("a", 1, 0)]), on(&[(1, "b")]));
 }
 
-mod world;
-
 #[test]
 fn a_suspect_is_tried_where_the_fewest_others_stood_still() {
     let job = job(1, JobConfig::default());
-    let stood_still = |marks: &[(&str, &[i64])]| -> BTreeMap<String, BTreeSet<TaskId>> {
+    let tried = |stood_still: &[(&str, &[i64])], held: &[Held]| -> Option<String> {
         let tasks = |tasks: &[i64]| tasks.iter().copied().map(TaskId).collect();
-        marks
-            .iter()
-            .map(|(node, of)| ((*node).to_owned(), tasks(of)))
-            .collect()
-    };
-    let tried = |marks: &[(&str, &[i64])], held: &[Held]| -> Option<String> {
         let conduct = Conduct {
             // It has brought a stage to its end, as one that hangs at times does, too.
             proven: STAGES.map(|stage| worker("a", stage)).into(),
-            stood_still: stood_still(marks),
+            stood_still: stood_still
+                .iter()
+                .map(|(node, of)| ((*node).to_owned(), tasks(of)))
+                .collect(),
             ..Conduct::default()
         };
         let pools = [node("a", 2), node("b", 2)].concat();
@@ -235,3 +230,5 @@ fn a_suspect_is_tried_where_the_fewest_others_stood_still() {
     assert_eq!(tried(&[("a", &[2]), ("b", &[2, 3])], &[]), a);
     assert_eq!(tried(&[("a", &[2])], &[held("b", 1, 0)]), None, "b is emptied");
 }
+
+mod world;
