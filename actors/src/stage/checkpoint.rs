@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use tracing::Instrument;
 
 use super::page_stage::{PageStage, PlannedPage, VolumeRun};
 use crate::runner::{ItemOutcome, ItemStatus, OutputSink, WorkItem};
 use parkhang_core::domain::{OnItemError, PageOutcome, StageError};
 use parkhang_core::failpoint::Failpoint;
-use parkhang_store::artifact::{ArtifactRow, ErrorRow, Provenance, write_table};
+use parkhang_store::artifact::{ArtifactError, ArtifactRow, ErrorRow, Provenance, write_table};
 
 /// Everything that a stage run made or took over.
 pub(super) struct Finished<R> {
@@ -58,6 +59,20 @@ impl<R: ArtifactRow> Checkpoints<R> {
         }
     }
 
+    /// Receiver to which one page without rows was delivered.
+    #[cfg(test)]
+    pub(super) fn of_page(run: Arc<VolumeRun>, provenance: &Provenance, page: &str) -> Self {
+        Self {
+            run,
+            provenance: provenance.clone(),
+            positions: HashMap::new(),
+            done: BTreeMap::from([(0, (page.to_owned(), Vec::new()))]),
+            errors: BTreeMap::new(),
+            unsaved: vec![0],
+            next_part: 0,
+        }
+    }
+
     /// Saves the pages that no part holds yet: images first, so that a part never names one that is not safe.
     ///
     /// # Errors
@@ -85,8 +100,14 @@ impl<R: ArtifactRow> Checkpoints<R> {
             .map_err(|error| run.storage_error(&error))?;
         Failpoint::PartImagesFlushed.hit_in(run.volume(), &run.stage);
         let part = run.layout.part(&run.assignment().fence, self.next_part);
-        write_table(store, &part, rows, &provenance)
+        // Whoever kills the run can wait for this.
+        let written = run.context.writes.spawn({
+            let (store, part) = (run.store.clone(), part.clone());
+            async move { write_table(store.as_ref(), &part, rows, &provenance).await }.in_current_span()
+        });
+        written
             .await
+            .unwrap_or(Err(ArtifactError::ShuttingDown { key: part }))
             .map_err(|error| run.artifact_error(&error))?;
         Failpoint::PartWritten.hit_in(run.volume(), &run.stage);
         self.next_part += 1;

@@ -58,6 +58,7 @@ use async_trait::async_trait;
 use parkhang_models::algorithms::Algorithms;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use self::page_stage::VolumeRun;
 use crate::inference::{BatchModel, Inference};
@@ -120,6 +121,8 @@ pub struct StageContext {
     pub progress: RunProgress,
     /// Account of what the run spends at services.
     pub account: Account,
+    /// Writes that go on to their end if the run is killed: a request that is under way cannot be taken back.
+    pub writes: TaskTracker,
 }
 
 /// Logic of a stage that a pipeline can name.
@@ -151,9 +154,10 @@ pub trait StageLogic: Send + Sync + fmt::Debug {
     /// Runs the stage over one volume. Running it twice, or again after a kill, gives the same artifacts.
     async fn run(&self, context: StageContext) -> StageVerdict;
 
-    /// Removes what nobody needs of a run that was killed because its lease was lost. Another run may be at the volume, or have ended.
-    async fn abandon(&self, assignment: Assignment) {
-        let _ = assignment;
+    /// Removes what nobody needs of a run whose lease was lost, once it has ended or was killed. Another run may be at the volume, or
+    /// have ended.
+    async fn abandon(&self, context: StageContext) {
+        let _ = context;
     }
 }
 

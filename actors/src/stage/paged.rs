@@ -7,6 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use tracing::warn;
 
 use super::checkpoint::Checkpoints;
@@ -83,8 +84,8 @@ impl<S: PageStage> StageLogic for PagedStage<S> {
         verdict
     }
 
-    async fn abandon(&self, assignment: Assignment) {
-        let run = self.begin(beside(assignment));
+    async fn abandon(&self, context: StageContext) {
+        let run = self.begin(context);
         if let Err(error) = drop_superseded_parts::<S::Row>(&run).await {
             warn!(%error, "checkpoints stay that nobody needs");
         }
@@ -98,6 +99,7 @@ pub(super) fn beside(assignment: Assignment) -> StageContext {
         assignment,
         drain: CancellationToken::new(),
         progress: RunProgress::default(),
+        writes: TaskTracker::new(),
     }
 }
 

@@ -90,6 +90,9 @@ pub(super) async fn note_fingerprint<R: ArtifactRow>(
 ///
 /// When some are still there.
 pub(super) async fn drop_superseded_parts<R: ArtifactRow>(run: &VolumeRun) -> Result<(), StageError> {
+    // Of a run that was killed while it saved one, too.
+    run.context.writes.close();
+    run.context.writes.wait().await;
     let store = run.store.as_ref();
     let parts = parts(run).await?;
     if parts.is_empty() {

@@ -12,6 +12,7 @@ use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, Supervi
 use ractor_cluster::RactorMessage;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use tracing::{Span, warn};
 
 use super::control_plane::ControlPlane;
@@ -113,8 +114,10 @@ impl Executor for PoolHandle {
 pub(super) enum PoolMsg {
     Assign(Box<Assignment>, RpcReplyPort<AssignReply>),
     Finished(Fence, StageVerdict),
-    /// The end of a lease is recorded, or the lease was lost before.
+    /// The end of a lease is recorded.
     Recorded(Fence),
+    /// The lease was lost before its end was reported.
+    Fenced(Fence),
     /// The end of a lease could not be recorded now.
     Unrecorded(Box<LeaseReport>),
     Send(Box<LeaseReport>),
@@ -148,12 +151,11 @@ pub(super) enum Drained {
 /// A lease that the pool holds: from its acceptance until its end is recorded.
 struct Slot {
     worker: ActorRef<WorkerMsg>,
-    assignment: Assignment,
+    context: StageContext,
     followed: Followed,
     span: Span,
     started: Instant,
     since: DateTime<Utc>,
-    drain: CancellationToken,
     phase: Phase,
 }
 
@@ -250,7 +252,13 @@ impl Actor for StagePool {
             }
             PoolMsg::Recorded(fence) => {
                 if let Some(slot) = state.slots.remove(&fence) {
-                    Failpoint::ReportAnswered.hit_in(&slot.assignment.volume, &fence.stage);
+                    Failpoint::ReportAnswered.hit_in(&slot.context.assignment.volume, &fence.stage);
+                }
+            }
+            PoolMsg::Fenced(fence) => {
+                if let Some(slot) = state.slots.remove(&fence) {
+                    Failpoint::ReportAnswered.hit_in(&slot.context.assignment.volume, &fence.stage);
+                    state.abandon(slot);
                 }
             }
             PoolMsg::Unrecorded(report) => {
@@ -323,7 +331,7 @@ impl Actor for StagePool {
 impl Slot {
     /// Name of the actor of this lease on its node.
     fn name(&self, fence: &Fence) -> String {
-        let Assignment { job, volume, .. } = &self.assignment;
+        let Assignment { job, volume, .. } = &self.context.assignment;
         format!("{}/{job}/{volume}", fence.stage)
     }
 
@@ -364,7 +372,7 @@ impl PoolState {
     fn drain(&mut self, myself: &ActorRef<PoolMsg>) {
         self.draining = true;
         for slot in self.slots.values() {
-            slot.drain.cancel();
+            slot.context.drain.cancel();
         }
         // Where a node drains, no page is read any more that could show who was to blame.
         self.release_accused(myself);
@@ -408,17 +416,17 @@ impl PoolState {
         }
         let span = stage_span(&assignment, &self.arguments.worker);
         span.in_scope(|| StageStarted { stage: &fence.stage }.emit());
-        let drain = CancellationToken::new();
         let followed = self.arguments.progress.follow(&assignment);
         let context = StageContext {
-            assignment: assignment.clone(),
-            drain: drain.clone(),
+            assignment,
+            drain: CancellationToken::new(),
             progress: followed.progress().clone(),
             account: Account::new(self.arguments.control_plane.clone(), fence.clone()),
+            writes: TaskTracker::new(),
         };
         let arguments = WorkerArguments {
             logic: self.arguments.logic.clone(),
-            context,
+            context: context.clone(),
             fence: fence.clone(),
             span: span.clone(),
             pool: myself.clone(),
@@ -426,15 +434,14 @@ impl PoolState {
         let (worker, _) = Actor::spawn_linked(None, StageWorker, arguments, myself.get_cell()).await?;
         let slot = Slot {
             worker,
-            assignment,
+            context,
             followed,
             span,
             started: Instant::now(),
             since: Utc::now(),
-            drain,
             phase: Phase::Running,
         };
-        Failpoint::AssignAccepted.hit_in(&slot.assignment.volume, &fence.stage);
+        Failpoint::AssignAccepted.hit_in(&slot.context.assignment.volume, &fence.stage);
         self.slots.insert(fence, slot);
         Ok(AssignReply::Accepted)
     }

@@ -1,13 +1,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::*;
+use crate::stage::checkpoint::Checkpoints;
 use crate::stage::fenced::find;
 use crate::stage::paged::beside;
 use parkhang_core::domain::testing::{at, job, leased_task, stage};
 use parkhang_core::domain::{Assignment, Attempt, Generation};
 use parkhang_store::artifact::{Digest, ErrorRow, Fingerprint, OcrResultRow, write_table};
-use parkhang_store::storage::{ArtifactStore, MemoryArtifacts};
+use parkhang_store::storage::{ArtifactStore, DelayedStore, MemoryArtifacts, StoreDelay};
 
 type Row = OcrResultRow;
 
@@ -15,18 +17,23 @@ const PAGE: &str = "p1";
 
 /// A run of a stage under a lease, which makes what its configuration says.
 struct Worker {
-    run: VolumeRun,
+    run: Arc<VolumeRun>,
     provenance: Provenance,
     found: FoundTables,
 }
 
 impl Worker {
     /// A run that begins now.
-    async fn begin(store: &Arc<MemoryArtifacts>, generation: i64, attempt: i32, config: &str) -> Self {
+    async fn begin(
+        store: &Arc<impl ArtifactStore + 'static>,
+        generation: i64,
+        attempt: i32,
+        config: &str,
+    ) -> Self {
         let mut assignment = Assignment::of(leased_task(1, "read", "w", at(60)), &job()).unwrap();
         assignment.fence.generation = Generation(generation);
         assignment.fence.attempt = Attempt(attempt);
-        let run = VolumeRun::new(beside(assignment), store.clone(), stage("read"));
+        let run = Arc::new(VolumeRun::new(beside(assignment), store.clone(), stage("read")));
         let digest = Digest::of(config.as_bytes());
         let fingerprint = Fingerprint::of("read", 1, digest, digest, &[]);
         let provenance = Provenance {
@@ -143,4 +150,48 @@ async fn a_table_that_was_deleted_meanwhile_does_not_come_back() {
     assert_eq!(stale.publish().await, Published::Overtaken);
     let left = store.list(&stale.run.layout.stage_folder(&stale.run.stage)).await;
     assert!(left.unwrap().is_empty());
+}
+
+/// A run of the volume whose worker is killed while the store takes its time over a checkpoint.
+async fn killed_while_it_saves(store: &Arc<MemoryArtifacts>) -> Worker {
+    let delay = StoreDelay::default();
+    let slow = Arc::new(DelayedStore::new(store.clone(), delay.clone()));
+    let worker = Worker::begin(&slow, 0, 1, "same").await;
+    let mut checkpoints = Checkpoints::<Row>::of_page(worker.run.clone(), &worker.provenance, PAGE);
+    // Its images are flushed within the first second, and the part is written within the second one.
+    delay.begin(Duration::from_secs(1), Duration::from_secs(60));
+    let saving = tokio::spawn(async move { checkpoints.save_part().await });
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    saving.abort();
+    assert!(saving.await.unwrap_err().is_cancelled());
+    worker
+}
+
+async fn parts_of(worker: &Worker) -> usize {
+    parts(&worker.run).await.unwrap().len()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_checkpoint_that_is_under_way_when_its_worker_is_killed_is_written_for_the_next_run() {
+    let store = Arc::new(MemoryArtifacts::new());
+    let killed = killed_while_it_saves(&store).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(parts_of(&killed).await, 1);
+    drop_superseded_parts::<Row>(&killed.run).await.unwrap();
+    assert_eq!(
+        parts_of(&killed).await,
+        1,
+        "nothing is published that has its page"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_checkpoint_that_is_under_way_when_its_worker_is_killed_is_deleted_where_the_stage_is_published() {
+    let store = Arc::new(MemoryArtifacts::new());
+    let killed = killed_while_it_saves(&store).await;
+    let successor = Worker::begin(&store, 1, 1, "same").await;
+    assert_eq!(successor.publish().await, Published::Yes);
+    drop_superseded_parts::<Row>(&killed.run).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(parts_of(&killed).await, 0);
 }

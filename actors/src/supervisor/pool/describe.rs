@@ -31,15 +31,15 @@ impl PoolState {
             let progress = slot.followed.progress().now();
             let state = match slot.phase {
                 Phase::Reporting | Phase::Accused(_) => ActorState::Reporting,
-                Phase::Running if slot.drain.is_cancelled() => ActorState::Draining,
+                Phase::Running if slot.context.drain.is_cancelled() => ActorState::Draining,
                 Phase::Running => ActorState::Working,
             };
             ActorRecord {
                 parent: Some(stage.to_string()),
                 since: Some(slot.since),
                 work: Some(ActorWork {
-                    job: slot.assignment.job.clone(),
-                    volume: slot.assignment.volume.clone(),
+                    job: slot.context.assignment.job.clone(),
+                    volume: slot.context.assignment.volume.clone(),
                     attempt: fence.attempt,
                     generation: fence.generation,
                     pages: progress.map(|progress| progress.pages),

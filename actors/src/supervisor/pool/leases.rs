@@ -20,7 +20,7 @@ impl PoolState {
             .iter()
             .map(|(fence, slot)| LeaseRenewal {
                 fence: fence.clone(),
-                volume: slot.assignment.volume.clone(),
+                volume: slot.context.assignment.volume.clone(),
                 progress: slot.followed.progress().now(),
             })
             .collect();
@@ -39,29 +39,34 @@ impl PoolState {
             // Killed and not drained: another worker may be at the volume, and whatever this one reports would be fenced.
             if let Some(slot) = self.slots.remove(&fence) {
                 slot.span.in_scope(|| warn!("lease lost; stopping its worker"));
-                let Slot {
-                    worker,
-                    assignment,
-                    span,
-                    ..
-                } = slot;
-                let logic = self.arguments.logic.clone();
-                let abandoned = async move {
-                    // A worker that has just ended by itself has left as much behind.
-                    let _ = worker.kill_and_wait(None).await;
-                    logic.abandon(assignment).await;
-                };
-                tokio::spawn(abandoned.instrument(span));
+                self.abandon(slot);
             }
         }
         for fence in renewal.cancelled {
             if let Some(slot) = self.slots.get(&fence) {
                 slot.span
                     .in_scope(|| info!("no longer wanted; stopping at the next checkpoint"));
-                slot.drain.cancel();
+                slot.context.drain.cancel();
             }
             self.release_if_accused(&fence, myself);
         }
+    }
+
+    /// Ends the worker of a lease that is lost, and has what it leaves behind removed.
+    pub(super) fn abandon(&self, slot: Slot) {
+        let Slot {
+            worker,
+            context,
+            span,
+            ..
+        } = slot;
+        let logic = self.arguments.logic.clone();
+        let abandoned = async move {
+            // A worker that has ended by itself has left as much behind.
+            let _ = worker.kill_and_wait(None).await;
+            logic.abandon(context).await;
+        };
+        tokio::spawn(abandoned.instrument(span));
     }
 }
 
@@ -74,7 +79,8 @@ pub(super) fn send_report(
     let (pool, control_plane) = (pool.clone(), control_plane.clone());
     tokio::spawn(async move {
         let answer = match control_plane.report(report.clone()).await {
-            ReportReply::Recorded | ReportReply::Fenced => PoolMsg::Recorded(report.fence),
+            ReportReply::Recorded => PoolMsg::Recorded(report.fence),
+            ReportReply::Fenced => PoolMsg::Fenced(report.fence),
             ReportReply::Unrecorded => PoolMsg::Unrecorded(Box::new(report)),
         };
         // A pool that stopped meanwhile needs no answer.
