@@ -1,4 +1,4 @@
-//! Questions of operators about many tasks and their answers: pages of a list, failures by cause, paces, and the audit log.
+//! Questions of operators about many tasks and their answers: parts of a list, failures by cause, paces, and the audit log.
 //! Nothing is decided by them.
 
 use chrono::{DateTime, Utc};
@@ -21,16 +21,16 @@ pub struct ServiceWork {
     pub taken_lately: u64,
 }
 
-/// Page of a job's tasks, in the order of their ids.
+/// Part of the list of a job's tasks, in the order of their ids.
 #[derive(Debug, Clone, PartialEq)]
-pub struct TaskPage {
+pub struct TaskListing {
     pub tasks: Vec<Task>,
-    /// Value of [`TaskQuery::after`] for the next page, if there is one.
+    /// Value of [`TaskQuery::after`] for the next part, if there is one.
     pub next: Option<TaskId>,
 }
 
-impl TaskPage {
-    /// Page of at most `limit` tasks, given tasks in order, one more than the limit if there are so many.
+impl TaskListing {
+    /// Part of at most `limit` tasks, given tasks in order, one more than the limit if there are so many.
     pub(super) fn of(mut tasks: Vec<Task>, limit: u32) -> Self {
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         let has_more = tasks.len() > limit;
@@ -49,9 +49,9 @@ pub struct TaskQuery {
     pub phase: Option<ListedPhase>,
     /// Stage of the tasks, and their relation to it.
     pub stage: Option<AtStage>,
-    /// Task before the first one of the page, which is not listed itself.
+    /// Task before the first one of the listing, which does not have it.
     pub after: Option<TaskId>,
-    /// Largest number of tasks of a page.
+    /// Largest number of tasks in the listing.
     pub limit: u32,
 }
 

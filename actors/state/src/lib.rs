@@ -37,7 +37,7 @@ mod volumes;
 pub use backlog::{Leases, Ready};
 pub use browse::{
     AtStage, AuditEntry, AuditQuery, ErrorGroup, FailedPages, ListedPhase, Newest, Pace, QualityClass,
-    QualityIndex, RecentRuns, ServiceWork, SlowVolume, TaskPage, TaskQuery, VolumeQuality,
+    QualityIndex, RecentRuns, ServiceWork, SlowVolume, TaskListing, TaskQuery, VolumeQuality,
     VolumeWithFailedPages,
 };
 pub use change::{Change, Expected, Outcome, apply};
@@ -62,5 +62,5 @@ pub use statistics::{DURATION_BOUNDS_S, JobTaskCount, Paces, StageStatistics};
 pub use store::{ClaimRequest, StateStore};
 pub use verdict::{ReportContext, change_for, change_of};
 pub use volumes::{
-    ImportOutcome, ListRecord, Readers, VolumeImport, VolumePage, VolumeQuery, VolumeRecord, VolumeWork,
+    ImportOutcome, ListRecord, Readers, VolumeImport, VolumeListing, VolumeQuery, VolumeRecord, VolumeWork,
 };

@@ -56,17 +56,17 @@ pub struct VolumeQuery {
     pub perplexity_above: Option<f32>,
     /// Mean confidence below which it must have been read, whichever job has read it last.
     pub confidence_below: Option<f32>,
-    /// Volume before the first one of the page, which is not listed itself.
+    /// Volume before the first one of the listing, which does not have it.
     pub after: Option<VolumeId>,
-    /// Largest number of volumes of a page.
+    /// Largest number of volumes in the listing.
     pub limit: Option<u32>,
 }
 
-/// Page of volumes, in the order of their names.
+/// Part of the list of volumes, in the order of their names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct VolumePage {
+pub struct VolumeListing {
     pub volumes: Vec<VolumeRecord>,
-    /// Value of [`VolumeQuery::after`] for the next page, if there is one.
+    /// Value of [`VolumeQuery::after`] for the next part, if there is one.
     pub next: Option<VolumeId>,
 }
 

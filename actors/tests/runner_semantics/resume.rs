@@ -41,12 +41,12 @@ impl ItemWorker for Copier {
 }
 
 /// Inputs and outputs of three items.
-struct Desk {
+struct CopyStage {
     inputs: BTreeMap<String, String>,
     outputs: Shelf,
 }
 
-impl Desk {
+impl CopyStage {
     fn new() -> Self {
         let inputs = ["a", "b", "c"].map(|id| (id.to_owned(), id.to_owned()));
         Self {
@@ -95,44 +95,44 @@ impl Desk {
 /// Rows: 162, 174, 182, 192, 194.
 #[tokio::test]
 async fn a_finished_run_is_skipped_whole() {
-    let desk = Desk::new();
-    assert_eq!(desk.copy(b"1", false).await.0, ["a", "b", "c"]);
-    let (copied, outcome) = desk.copy(b"1", false).await;
+    let stage = CopyStage::new();
+    assert_eq!(stage.copy(b"1", false).await.0, ["a", "b", "c"]);
+    let (copied, outcome) = stage.copy(b"1", false).await;
     assert!(copied.is_empty());
     assert_eq!((outcome.skipped, outcome.scheduled, outcome.succeeded), (3, 0, 0));
 }
 
 #[tokio::test]
 async fn outputs_that_are_gone_are_made_again() {
-    let desk = Desk::new();
-    desk.copy(b"1", false).await;
-    desk.outputs.lock().unwrap().remove("a");
-    assert_eq!(desk.copy(b"1", false).await.0, ["a"]);
+    let stage = CopyStage::new();
+    stage.copy(b"1", false).await;
+    stage.outputs.lock().unwrap().remove("a");
+    assert_eq!(stage.copy(b"1", false).await.0, ["a"]);
 }
 
 /// Rows: 195.
 #[tokio::test]
 async fn a_new_configuration_makes_everything_again() {
-    let desk = Desk::new();
-    desk.copy(b"1", false).await;
-    assert_eq!(desk.copy(b"2", false).await.0, ["a", "b", "c"]);
-    assert!(desk.copy(b"2", false).await.0.is_empty());
+    let stage = CopyStage::new();
+    stage.copy(b"1", false).await;
+    assert_eq!(stage.copy(b"2", false).await.0, ["a", "b", "c"]);
+    assert!(stage.copy(b"2", false).await.0.is_empty());
 }
 
 /// Rows: 196.
 #[tokio::test]
 async fn a_new_input_makes_its_item_again() {
-    let mut desk = Desk::new();
-    desk.copy(b"1", false).await;
-    desk.inputs.insert("b".to_owned(), "new".to_owned());
-    assert_eq!(desk.copy(b"1", false).await.0, ["b"]);
-    assert_eq!(desk.outputs.lock().unwrap()["b"].0, "new");
+    let mut stage = CopyStage::new();
+    stage.copy(b"1", false).await;
+    stage.inputs.insert("b".to_owned(), "new".to_owned());
+    assert_eq!(stage.copy(b"1", false).await.0, ["b"]);
+    assert_eq!(stage.outputs.lock().unwrap()["b"].0, "new");
 }
 
 /// Rows: 174, 197.
 #[tokio::test]
 async fn force_makes_everything_again() {
-    let desk = Desk::new();
-    desk.copy(b"1", false).await;
-    assert_eq!(desk.copy(b"1", true).await.0, ["a", "b", "c"]);
+    let stage = CopyStage::new();
+    stage.copy(b"1", false).await;
+    assert_eq!(stage.copy(b"1", true).await.0, ["a", "b", "c"]);
 }

@@ -1,6 +1,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
+use parkhang_core::domain::Artifacts;
 use parkhang_models::algorithms::Algorithms;
 use parkhang_store::artifact::ErrorRow;
 use parkhang_test_support::assert_documented;
@@ -114,8 +115,13 @@ fn page() -> String {
     );
     page.push_str("|---|---|---|---|---|---|\n");
     for stage in built_in().stages() {
-        let generations = [Algorithms::Gen1, Algorithms::Gen2].map(JobConfig::defaults_for);
-        let keys: BTreeSet<String> = generations
+        let [first, second] = [Algorithms::Gen1, Algorithms::Gen2].map(JobConfig::defaults_for);
+        // A key that came later decides only where it is not at its default.
+        let tables = JobConfig {
+            artifacts: Artifacts::Tables,
+            ..second.clone()
+        };
+        let keys: BTreeSet<String> = [first, second, tables]
             .iter()
             .flat_map(|config| (stage.settings)(config).into_iter().map(|(key, _)| key))
             .collect();

@@ -168,7 +168,7 @@ impl<'a> RerunSelection<'a> {
                     after: *after,
                     limit: u32::try_from(LOCKED_AT_ONCE).unwrap_or(u32::MAX),
                 };
-                let page = self.store.task_page(self.job, &query).await?;
+                let page = self.store.list_tasks(self.job, &query).await?;
                 *after = page.next;
                 // There is no task to go on from then, so the next phase begins with its first one.
                 if page.next.is_none() {

@@ -144,7 +144,7 @@ async fn only_volume(admin: &Admin, job: &Job) -> Result<VolumeId, Refusal> {
         limit: 2,
         ..TaskQuery::default()
     };
-    let page = admin.store.task_page(job, &query).await?;
+    let page = admin.store.list_tasks(job, &query).await?;
     match &page.tasks[..] {
         [task] => Ok(task.volume.clone()),
         _ => Err(Refusal::Invalid(format!(

@@ -230,7 +230,7 @@ async fn check_volumes(admin: &Admin, job: &Job, patterns: &[Pattern]) -> Result
         ..TaskQuery::default()
     };
     while !unseen.is_empty() {
-        let page = admin.store.task_page(job, &query).await?;
+        let page = admin.store.list_tasks(job, &query).await?;
         for task in &page.tasks {
             let name = task.volume.to_string();
             // The walk ends with the first match of the last pattern, so a usual one reads a single page.

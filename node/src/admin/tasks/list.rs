@@ -66,7 +66,7 @@ impl Command for List {
                 let node = node_meant(admin, name).await?;
                 admin.store.tasks_of_node(&job, &node, &query).await?
             }
-            None => admin.store.task_page(&job, &query).await?,
+            None => admin.store.list_tasks(&job, &query).await?,
         };
         Ok(Tasks {
             tasks: page.tasks.iter().map(|task| TaskLine::of(task, &job)).collect(),

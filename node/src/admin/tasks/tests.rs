@@ -15,17 +15,17 @@ use crate::admin::{Admin, Refusal, table};
 use crate::config::{ConfigArgs, Loaded};
 
 /// A cluster without nodes, and a job of six volumes in it.
-struct Desk {
+struct Cluster {
     _server: EmbeddedPostgres,
     folder: tempfile::TempDir,
     admin: Admin,
     job: Job,
 }
 
-impl Desk {
+impl Cluster {
     async fn new() -> Self {
         let server = EmbeddedPostgres::temporary().unwrap();
-        let options = server.create_database("desk").await.unwrap();
+        let options = server.create_database("cluster").await.unwrap();
         let store = PostgresStore::connect_with(options).await.unwrap();
         let folder = tempfile::tempdir().unwrap();
         let set = vec![format!("storage.folder={}", folder.path().display())];
@@ -107,34 +107,38 @@ impl Desk {
 }
 
 /// Volume 1 is intact; 2 and 3 share a cause; 4 has no try left; 5 has cost two nodes.
-async fn with_dead() -> Desk {
-    let desk = Desk::new().await;
-    desk.fails(2, ErrorCategory::Input, "page 7 of \"a.jpg\" is no image")
+async fn with_dead() -> Cluster {
+    let cluster = Cluster::new().await;
+    cluster
+        .fails(2, ErrorCategory::Input, "page 7 of \"a.jpg\" is no image")
         .await;
-    desk.fails(3, ErrorCategory::Input, "page 31 of \"b.jpg\" is no image")
+    cluster
+        .fails(3, ErrorCategory::Input, "page 31 of \"b.jpg\" is no image")
         .await;
-    desk.fails(4, ErrorCategory::Network, "reset").await;
+    cluster.fails(4, ErrorCategory::Network, "reset").await;
     for worker in ["gpu-1", "gpu-3"] {
-        let running = desk.leased(5, worker).await;
-        desk.happens(&running, Event::Interrupted)
+        let running = cluster.leased(5, worker).await;
+        cluster
+            .happens(&running, Event::Interrupted)
             .await
             .applied()
             .unwrap();
     }
     let error = StageError::new("line_detection", ErrorCategory::Poison, "lost 2 nodes");
-    let waiting = desk.task(5).await;
-    desk.happens(&waiting, Event::Quarantined { error })
+    let waiting = cluster.task(5).await;
+    cluster
+        .happens(&waiting, Event::Quarantined { error })
         .await
         .applied()
         .unwrap();
-    desk
+    cluster
 }
 
 #[tokio::test]
 async fn volumes_that_failed_for_good_are_listed_and_shown_with_their_evidence() {
-    let desk = with_dead().await;
-    assert_eq!(desk.dead().await, ["W1-I2", "W1-I3", "W1-I4", "W1-I5"]);
-    let shown = desk
+    let cluster = with_dead().await;
+    assert_eq!(cluster.dead().await, ["W1-I2", "W1-I3", "W1-I4", "W1-I5"]);
+    let shown = cluster
         .ask("tasks show", json!({ "job": "press", "volume": "W1-I5" }))
         .await
         .unwrap();
@@ -154,34 +158,37 @@ async fn volumes_that_failed_for_good_are_listed_and_shown_with_their_evidence()
 
 #[tokio::test]
 async fn a_rerun_gives_new_tries_to_the_failed_it_means_and_to_no_others() {
-    let desk = with_dead().await;
+    let cluster = with_dead().await;
     let rerun = async |mut given: Value| {
         given["job"] = json!("press");
         given["status"] = json!("failed");
-        desk.ask("job rerun", given).await
+        cluster.ask("job rerun", given).await
     };
-    let Err(Refusal::Invalid(reported)) = desk.ask("job rerun", json!({ "job": "press" })).await else {
+    let Err(Refusal::Invalid(reported)) = cluster.ask("job rerun", json!({ "job": "press" })).await else {
         panic!("it must be told which");
     };
     assert!(reported.contains("--from"), "{reported}");
-    let causes = desk.ask("job errors", json!({ "job": "press" })).await.unwrap();
+    let causes = cluster
+        .ask("job errors", json!({ "job": "press" }))
+        .await
+        .unwrap();
     let cause = causes["groups"][0]["cause"].clone();
     assert_eq!(cause, "input: page * of * is no image");
     let asked = rerun(json!({ "cause": cause, "dry_run": true })).await.unwrap();
     assert_eq!(asked["volumes"], json!(["W1-I2", "W1-I3"]));
-    assert_eq!(desk.dead().await.len(), 4, "it was only asked");
+    assert_eq!(cluster.dead().await.len(), 4, "it was only asked");
 
     assert_eq!(rerun(json!({ "cause": cause })).await.unwrap()["number"], 2);
-    assert_eq!(desk.dead().await, ["W1-I4", "W1-I5"]);
+    assert_eq!(cluster.dead().await, ["W1-I4", "W1-I5"]);
     assert_eq!(
         rerun(json!({ "volume": ["W1-I4", "W1-I1"] })).await.unwrap()["number"],
         1
     );
-    let again = desk.task(4).await;
+    let again = cluster.task(4).await;
     assert_eq!((again.status, again.stage_attempts), (TaskStatus::Pending, 0));
     assert_eq!((again.attempts, again.max_attempts), (1, 2));
     assert_eq!(rerun(json!({})).await.unwrap()["volumes"], json!(["W1-I5"]));
-    assert_eq!(desk.dead().await, [""; 0]);
+    assert_eq!(cluster.dead().await, [""; 0]);
     let none = rerun(json!({})).await;
     assert!(matches!(none, Err(Refusal::Conflict(_))));
     let unknown = rerun(json!({ "volume": ["W9-*"] })).await;
@@ -190,24 +197,25 @@ async fn a_rerun_gives_new_tries_to_the_failed_it_means_and_to_no_others() {
 
 #[tokio::test]
 async fn a_volume_that_is_taken_back_costs_no_try_and_fences_its_worker_off() {
-    let desk = Desk::new().await;
+    let cluster = Cluster::new().await;
     let requeue = async || {
-        desk.ask("tasks requeue", json!({ "job": "press", "volume": "W1-I1" }))
+        cluster
+            .ask("tasks requeue", json!({ "job": "press", "volume": "W1-I1" }))
             .await
     };
     assert!(
         matches!(requeue().await, Err(Refusal::Conflict(_))),
         "nobody has it"
     );
-    let running = desk.leased(1, "gpu-1").await;
+    let running = cluster.leased(1, "gpu-1").await;
     let requeued = requeue().await.unwrap();
     assert_eq!(
         (&requeued["state"], &requeued["attempts"]),
         (&json!("waiting"), &json!(0))
     );
-    let late = desk.happens(&running, Event::Succeeded).await;
+    let late = cluster.happens(&running, Event::Succeeded).await;
     assert!(matches!(late, Outcome::Fenced(_)), "{late:?}");
-    let task = desk.task(1).await;
+    let task = cluster.task(1).await;
     let first: StageName = "line_detection".parse().unwrap();
     assert_eq!((task.position, task.interruptions), (Position::At(first), 0));
 }
@@ -215,25 +223,26 @@ async fn a_volume_that_is_taken_back_costs_no_try_and_fences_its_worker_off() {
 /// Rows: F3.
 #[tokio::test]
 async fn artifacts_outlast_their_job_unless_they_are_to_go_with_it() {
-    let desk = Desk::new().await;
+    let cluster = Cluster::new().await;
     let other = "other".parse().unwrap();
-    let store = desk.admin.library.store().await.unwrap();
+    let store = cluster.admin.library.store().await.unwrap();
     let volume = VolumeId::new("W1", "I1").unwrap();
-    let [own, others] = [&desk.job.key, &other].map(|key| {
-        let layout = ArtifactLayout::new(desk.job.config.layout, key);
+    let [own, others] = [&cluster.job.key, &other].map(|key| {
+        let layout = ArtifactLayout::new(cluster.job.config.layout, key);
         layout.volume(&volume).ocr_results()
     });
     for key in [&own, &others] {
         store.put(key, "text".into()).await.unwrap();
     }
-    desk.admin
+    cluster
+        .admin
         .store
-        .act_on_job(desk.job.id, JobAction::Cancel)
+        .act_on_job(cluster.job.id, JobAction::Cancel)
         .await
         .unwrap();
     let delete = async |artifacts: bool| {
         let given = json!({ "job": "press", "artifacts": artifacts, "yes": true });
-        desk.ask("job delete", given).await.unwrap()
+        cluster.ask("job delete", given).await.unwrap()
     };
     let deleted = delete(true).await;
     assert_eq!(
@@ -242,19 +251,23 @@ async fn artifacts_outlast_their_job_unless_they_are_to_go_with_it() {
     );
     assert!(store.head(&own).await.unwrap().is_none());
     assert!(store.head(&others).await.unwrap().is_some());
-    assert!(desk.folder.path().exists());
+    assert!(cluster.folder.path().exists());
 }
 
 /// The pipeline of the job has `ocr`, but somebody has deleted what it wrote.
 #[tokio::test]
 async fn a_search_passes_over_volumes_without_texts() {
-    let desk = Desk::new().await;
-    while desk.task(1).await.position != Position::Done {
-        let running = desk.leased(1, "gpu-1").await;
-        desk.happens(&running, Event::Succeeded).await.applied().unwrap();
+    let cluster = Cluster::new().await;
+    while cluster.task(1).await.position != Position::Done {
+        let running = cluster.leased(1, "gpu-1").await;
+        cluster
+            .happens(&running, Event::Succeeded)
+            .await
+            .applied()
+            .unwrap();
     }
     let given = json!({ "query": "bod", "wait": true });
-    let found = desk.ask("pages search", given).await.unwrap();
+    let found = cluster.ask("pages search", given).await.unwrap();
     let expected = json!({ "total": 0, "hits": [], "volumes": 1, "behind": 0, "troubles": [] });
     assert_eq!(found, expected);
 }

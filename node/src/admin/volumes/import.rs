@@ -177,7 +177,7 @@ impl Import {
                 named.extend(found);
             }
             if nothing_named {
-                let known = admin.store.volume_page(&VolumeQuery::default()).await?;
+                let known = admin.store.list_volumes(&VolumeQuery::default()).await?;
                 named.extend(known.volumes.into_iter().map(|known| known.volume));
             }
         }

@@ -66,7 +66,7 @@ impl Command for List {
             after: self.after,
             limit: Some(self.limit),
         };
-        let page = admin.store.volume_page(&query).await?;
+        let page = admin.store.list_volumes(&query).await?;
         Ok(Volumes {
             volumes: page.volumes.into_iter().map(VolumeLine::from).collect(),
             next: page.next.map(|volume| volume.to_string()),

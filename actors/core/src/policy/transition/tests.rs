@@ -486,7 +486,6 @@ fn row(phase: Phase, event: &Event, before: &Task, after: &Task) -> String {
     )
 }
 
-/// `UPDATE_DOCS=1 cargo test` rewrites the page.
 #[test]
 fn the_documented_table_is_the_table() {
     assert_documented("transitions.md", &table());

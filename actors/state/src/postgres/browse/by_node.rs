@@ -9,7 +9,7 @@ use super::paces::{LATELY, pace};
 use crate::postgres::PostgresStore;
 use crate::postgres::rows::{TaskRow, number, stage_name, task_columns, unreadable, word};
 use crate::statistics::RunCounts;
-use crate::{Pace, StageStatistics, StateError, TaskPage, TaskQuery};
+use crate::{Pace, StageStatistics, StateError, TaskListing, TaskQuery};
 use parkhang_core::domain::{Job, JobId, JobKey, StageRunStatus, Task, TaskStatus};
 
 /// Runs of a node by stage, status and duration. The job of a run is looked up run by run, for the server not to read all tasks
@@ -127,7 +127,7 @@ impl PostgresStore {
         job: &Job,
         node: &str,
         query: &TaskQuery,
-    ) -> Result<TaskPage, StateError> {
+    ) -> Result<TaskListing, StateError> {
         let waiting = query
             .stage
             .as_ref()
@@ -152,7 +152,7 @@ impl PostgresStore {
             .fetch_all(&self.pool)
             .await?;
         let tasks = rows.into_iter().map(|row| row.0).collect();
-        Ok(TaskPage::of(tasks, query.limit))
+        Ok(TaskListing::of(tasks, query.limit))
     }
 }
 

@@ -177,7 +177,7 @@ mod tests {
         )
         .await;
         let listed =
-            async |query: VolumeQuery| -> usize { store.volume_page(&query).await.unwrap().volumes.len() };
+            async |query: VolumeQuery| -> usize { store.list_volumes(&query).await.unwrap().volumes.len() };
         let surprising = |perplexity_above| VolumeQuery {
             perplexity_above: Some(perplexity_above),
             ..VolumeQuery::default()

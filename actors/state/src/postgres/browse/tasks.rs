@@ -4,7 +4,7 @@ use sqlx::postgres::PgPool;
 
 use crate::postgres::PostgresStore;
 use crate::postgres::rows::{TaskRow, task_columns};
-use crate::{ListedPhase, StateError, TaskPage, TaskQuery};
+use crate::{ListedPhase, StateError, TaskListing, TaskQuery};
 use parkhang_core::domain::{Job, JobId, Position, Task, TaskStatus, VolumeId};
 
 /// Tasks of a job, by the index `tasks_by_job`.
@@ -62,7 +62,7 @@ impl PostgresStore {
     /// # Errors
     ///
     /// Those of every method, see [`StateError`].
-    pub async fn task_page(&self, job: &Job, query: &TaskQuery) -> Result<TaskPage, StateError> {
+    pub async fn list_tasks(&self, job: &Job, query: &TaskQuery) -> Result<TaskListing, StateError> {
         let phases: Vec<Option<ListedPhase>> = match query.phase {
             Some(phase) => phase.of_tasks(job.status).iter().copied().map(Some).collect(),
             None if query.stage.is_none() => vec![None],
@@ -79,7 +79,7 @@ impl PostgresStore {
             tasks.extend(of_phase(&self.pool, job, query, phase).await?);
         }
         tasks.sort_by_key(|task| task.id);
-        Ok(TaskPage::of(tasks, query.limit))
+        Ok(TaskListing::of(tasks, query.limit))
     }
 
     /// Returns the task of a volume in a job.

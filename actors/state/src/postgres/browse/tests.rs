@@ -21,7 +21,7 @@ fn query(phase: Option<ListedPhase>, limit: u32) -> TaskQuery {
 }
 
 async fn volumes(store: &PostgresStore, job: &Job, query: &TaskQuery) -> Vec<String> {
-    let page = store.task_page(job, query).await.unwrap();
+    let page = store.list_tasks(job, query).await.unwrap();
     page.tasks.iter().map(|task| task.volume.to_string()).collect()
 }
 
@@ -40,7 +40,7 @@ async fn a_list_has_pages_that_together_hold_every_task_once() {
     let (mut seen, mut after) = (Vec::new(), None);
     loop {
         let page = store
-            .task_page(
+            .list_tasks(
                 &job,
                 &TaskQuery {
                     after,

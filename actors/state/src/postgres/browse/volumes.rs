@@ -9,7 +9,7 @@ use crate::postgres::rows::{
     JobRow, TaskRow, i_ids, job_columns, task_columns, unreadable, volume_id, w_ids,
 };
 use crate::postgres::{PostgresStore, jobs, tasks};
-use crate::{ListRecord, Readers, StateError, VolumePage, VolumeQuery, VolumeRecord, VolumeWork};
+use crate::{ListRecord, Readers, StateError, VolumeListing, VolumeQuery, VolumeRecord, VolumeWork};
 use parkhang_core::domain::{ImageRecord, Job, Pipeline, VolumeId};
 
 /// Volumes by name, by the index `volumes_by_name`. Ids hold no character behind `~`.
@@ -116,7 +116,7 @@ impl PostgresStore {
     /// # Errors
     ///
     /// Those of every method, see [`StateError`].
-    pub async fn volume_page(&self, query: &VolumeQuery) -> Result<VolumePage, StateError> {
+    pub async fn list_volumes(&self, query: &VolumeQuery) -> Result<VolumeListing, StateError> {
         let rows: Vec<VolumeRow> = sqlx::query_as(LIST)
             .bind(&query.collection)
             .bind(query.after.as_ref().map(|after| after.w_id()))
@@ -136,7 +136,7 @@ impl PostgresStore {
         let more = volumes.len() > limit;
         volumes.truncate(limit);
         let next = volumes.last().filter(|_| more).map(|last| last.volume.clone());
-        Ok(VolumePage { volumes, next })
+        Ok(VolumeListing { volumes, next })
     }
 
     /// Returns a volume that is known.

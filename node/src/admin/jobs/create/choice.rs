@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use chrono::Utc;
 use clap::Args;
 use parkhang_core::domain::{ErrorCategory, Job, JobConfig, JobKey, NewJob, VolumeId};
-use parkhang_state::{Readers, StateStore, VolumePage};
+use parkhang_state::{Readers, StateStore, VolumeListing};
 use parkhang_store::pages::PageSourceError;
 
 use super::filter::{Filter, Filters};
@@ -135,7 +135,7 @@ impl ChoiceArgs {
         } else if let Some(named) = self.volumes.named().map_err(invalid)? {
             candidates.volumes = named;
         } else if !self.query.is_empty() {
-            let VolumePage { volumes, .. } = admin.store.volume_page(&filters.query).await?;
+            let VolumeListing { volumes, .. } = admin.store.list_volumes(&filters.query).await?;
             // Others are known because they are in a job; whether they are still there nobody knows.
             candidates.seen = volumes
                 .iter()
@@ -219,7 +219,7 @@ async fn admitted(
     job: &NewJob,
     volumes: &[VolumeId],
 ) -> Result<HashSet<VolumeId>, Refusal> {
-    let page = admin.store.volume_page(&filters.query).await?;
+    let page = admin.store.list_volumes(&filters.query).await?;
     let known: HashSet<VolumeId> = page.volumes.into_iter().map(|known| known.volume).collect();
     let mut admitted: HashSet<VolumeId> = volumes
         .iter()

@@ -31,7 +31,7 @@ fn import(volume: &str, etag: &str, images: usize) -> VolumeImport {
 }
 
 async fn names(store: &PostgresStore, query: VolumeQuery) -> Vec<String> {
-    let page = store.volume_page(&query).await.unwrap();
+    let page = store.list_volumes(&query).await.unwrap();
     page.volumes
         .iter()
         .map(|volume| volume.volume.to_string())
@@ -100,7 +100,7 @@ async fn imports_of_the_same_volumes_do_not_deadlock() {
         assert_eq!(outcomes.unwrap().len(), 200);
     }
     // Each list is there whole, whichever came last.
-    for volume in store.volume_page(&VolumeQuery::default()).await.unwrap().volumes {
+    for volume in store.list_volumes(&VolumeQuery::default()).await.unwrap().volumes {
         let images = store.images(&volume.volume, 0, 9).await.unwrap();
         assert_eq!(images.len(), volume.list.unwrap().images as usize);
     }
@@ -119,7 +119,7 @@ async fn volumes_are_listed_by_name_a_page_at_a_time() {
             limit: Some(2),
             ..VolumeQuery::default()
         };
-        let page = store.volume_page(&query).await.unwrap();
+        let page = store.list_volumes(&query).await.unwrap();
         assert!(page.volumes.len() <= 2);
         seen.extend(page.volumes.into_iter().map(|volume| volume.volume.to_string()));
         after = page.next;
