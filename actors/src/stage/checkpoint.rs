@@ -100,7 +100,7 @@ impl<R: ArtifactRow> Checkpoints<R> {
             .map_err(|error| run.storage_error(&error))?;
         Failpoint::PartImagesFlushed.hit_in(run.volume(), &run.stage);
         let part = run.layout.part(&run.assignment().fence, self.next_part);
-        // Whoever kills the run can wait for this.
+        // Counted, as the request goes on if the run is killed: what deletes checkpoints waits for it.
         let written = run.context.writes.spawn({
             let (store, part) = (run.store.clone(), part.clone());
             async move { write_table(store.as_ref(), &part, rows, &provenance).await }.in_current_span()

@@ -90,7 +90,7 @@ pub(super) async fn note_fingerprint<R: ArtifactRow>(
 ///
 /// When some are still there.
 pub(super) async fn drop_superseded_parts<R: ArtifactRow>(run: &VolumeRun) -> Result<(), StageError> {
-    // Of a run that was killed while it saved one, too.
+    // A run that was killed may still be saving one.
     run.context.writes.close();
     run.context.writes.wait().await;
     let store = run.store.as_ref();

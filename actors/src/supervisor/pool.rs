@@ -250,14 +250,9 @@ impl Actor for StagePool {
                 state.prove_by(&fence, &verdict, &myself);
                 state.finished(fence, verdict, &myself);
             }
-            PoolMsg::Recorded(fence) => {
-                if let Some(slot) = state.slots.remove(&fence) {
-                    Failpoint::ReportAnswered.hit_in(&slot.context.assignment.volume, &fence.stage);
-                }
-            }
+            PoolMsg::Recorded(fence) => drop(state.answered(&fence)),
             PoolMsg::Fenced(fence) => {
-                if let Some(slot) = state.slots.remove(&fence) {
-                    Failpoint::ReportAnswered.hit_in(&slot.context.assignment.volume, &fence.stage);
+                if let Some(slot) = state.answered(&fence) {
                     state.abandon(slot);
                 }
             }

@@ -7,7 +7,8 @@ use tracing::{Instrument, info, warn};
 
 use super::{PoolMsg, PoolState, Slot};
 use crate::supervisor::ControlPlane;
-use parkhang_core::domain::{LeaseRenewal, LeaseReport, RenewalReply, ReportReply};
+use parkhang_core::domain::{Fence, LeaseRenewal, LeaseReport, RenewalReply, ReportReply};
+use parkhang_core::failpoint::Failpoint;
 
 impl PoolState {
     /// Renews the leases, also those whose report is under way: an expired lease could not be reported any more.
@@ -50,6 +51,13 @@ impl PoolState {
             }
             self.release_if_accused(&fence, myself);
         }
+    }
+
+    /// Slot of a lease whose end the control plane has answered, which is free now.
+    pub(super) fn answered(&mut self, fence: &Fence) -> Option<Slot> {
+        let slot = self.slots.remove(fence)?;
+        Failpoint::ReportAnswered.hit_in(&slot.context.assignment.volume, &fence.stage);
+        Some(slot)
     }
 
     /// Ends the worker of a lease that is lost, and has what it leaves behind removed.
