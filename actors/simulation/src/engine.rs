@@ -427,7 +427,8 @@ impl Engine {
         let jitter = self.random.random_range(-1.0..=1.0);
         let fence = report.fence.clone();
         let losses = self.settings.timings.max_interruptions;
-        let change = change_for(&*self.store, report, losses, jitter, self.time(self.now)).await?;
+        let now = std::future::ready(Ok(self.time(self.now)));
+        let change = change_for(&*self.store, report, losses, jitter, now).await?;
         self.mirror.add(change, Origin::Pool(address, fence));
         self.write();
         Ok(())

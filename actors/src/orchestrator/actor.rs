@@ -367,10 +367,7 @@ impl OrchestratorState {
             if verdict == "done" {
                 advances.reported(fence.task);
             }
-            let change = async {
-                let now = store.now().await?;
-                change_for(&*store, report, max_interruptions, jitter, now).await
-            };
+            let change = change_for(&*store, report, max_interruptions, jitter, store.now());
             let outcome = match change.await {
                 Ok(change) => {
                     let event = match &own_limits {

@@ -45,6 +45,7 @@ impl Reports {
         let mut changes = Vec::new();
         for report in reports {
             let jitter = rand::random_range(-1.0..=1.0);
+            let now = std::future::ready(Ok(now));
             let change = change_for(&*self.store, report, self.max_interruptions, jitter, now);
             changes.push(change);
         }

@@ -15,6 +15,8 @@ use parkhang_core::policy::transition::Event;
 /// State that decides the change a report leads to, beside the report itself.
 #[derive(Debug, Default)]
 pub struct ReportContext {
+    /// Time of the report by the clock of the store; `None` where the change does not depend on it.
+    pub now: Option<DateTime<Utc>>,
     /// The task as it is now.
     pub task: Option<Task>,
     /// Delay before the first retry, as the job has it.
@@ -26,7 +28,8 @@ pub struct ReportContext {
     pub jitter: f64,
 }
 
-/// Change that a report leads to; reads what it depends on from the store.
+/// Change that a report leads to; reads what it depends on from the store. `now` gives the time by the store's clock and is asked only
+/// where the change depends on it, as most reports would wait for an answer that they do not need.
 ///
 /// # Errors
 ///
@@ -36,7 +39,7 @@ pub async fn change_for(
     report: LeaseReport,
     max_interruptions: i32,
     jitter: f64,
-    now: DateTime<Utc>,
+    now: impl Future<Output = Result<DateTime<Utc>, StateError>> + Send,
 ) -> Result<Change, StateError> {
     let fence = &report.fence;
     let mut context = ReportContext {
@@ -48,7 +51,7 @@ pub async fn change_for(
         // Only the last stage of a volume brings results, so its history is read once.
         Some(StageVerdict::Succeeded(success)) if success.results.is_some() => {
             let runs = store.stage_runs(fence.task).await?;
-            context.processing_ms = processing_ms(&runs, fence, now);
+            context.processing_ms = processing_ms(&runs, fence, now.await?);
         }
         None => context.task = store.task(fence.task).await?,
         Some(StageVerdict::Failed(_)) => {
@@ -56,15 +59,16 @@ pub async fn change_for(
                 let job = store.job_by_id(task.job_id).await?;
                 context.retry_backoff_s = job.map(|job| job.config.retry_backoff_s);
                 context.task = Some(task);
+                context.now = Some(now.await?);
             }
         }
         Some(StageVerdict::Succeeded(_) | StageVerdict::Interrupted) => {}
     }
-    Ok(change_of(report, context, now))
+    Ok(change_of(report, context))
 }
 
 /// Change that a report leads to. A failure that will be retried carries the time before which it must not be.
-pub fn change_of(report: LeaseReport, context: ReportContext, now: DateTime<Utc>) -> Change {
+pub fn change_of(report: LeaseReport, context: ReportContext) -> Change {
     let LeaseReport { fence, verdict } = report;
     match verdict {
         Some(StageVerdict::Succeeded(success)) => {
@@ -104,7 +108,7 @@ pub fn change_of(report: LeaseReport, context: ReportContext, now: DateTime<Utc>
                 _ => format!("storage unavailable, tried {outages} times: {}", error.message),
             };
             let error = StageError { message, ..error };
-            let not_before = later(now, delay);
+            let not_before = later(context.now, delay);
             Change::new(Expected::Lease(fence), Event::Deferred { error, not_before })
         }
         Some(StageVerdict::Failed(error)) if error.category == ErrorCategory::Stalled => {
@@ -117,7 +121,7 @@ pub fn change_of(report: LeaseReport, context: ReportContext, now: DateTime<Utc>
         Some(StageVerdict::Failed(error)) => {
             let attempt = u32::try_from(fence.attempt.0).unwrap_or(1);
             let delay = retry::backoff(context.retry_backoff_s.unwrap_or(1.0), attempt, context.jitter);
-            let not_before = later(now, delay);
+            let not_before = later(context.now, delay);
             Change::new(Expected::Lease(fence), Event::Failed { error, not_before })
         }
     }
@@ -137,8 +141,8 @@ fn stood_still(task: &Task, evidence: &StageError, max_interruptions: i32) -> Ev
     }
 }
 
-fn later(now: DateTime<Utc>, delay: std::time::Duration) -> Option<DateTime<Utc>> {
-    Some(now + chrono::Duration::from_std(delay).ok()?)
+fn later(now: Option<DateTime<Utc>>, delay: std::time::Duration) -> Option<DateTime<Utc>> {
+    Some(now? + chrono::Duration::from_std(delay).ok()?)
 }
 
 /// Time that the stages of a task took: the last completed run of each, and the run of `current` up to `now`.

@@ -232,13 +232,14 @@ impl WorkSource for Shards {
             return Ok(ReportReply::Fenced);
         };
         let context = ReportContext {
+            now: Some(now),
             processing_ms: log.processing_ms(now),
             task: Some(log.task),
             retry_backoff_s: Some(shard.job.config.retry_backoff_s),
             max_interruptions: self.options.max_interruptions,
             jitter: rand::random_range(-1.0..=1.0),
         };
-        match shard.commit(&change_of(report, context, now), now).await? {
+        match shard.commit(&change_of(report, context), now).await? {
             Outcome::Applied(task) => {
                 TaskReported(&task).emit();
                 Ok(ReportReply::Recorded)
