@@ -319,10 +319,7 @@ mod tests {
     fn marks_of_han_and_kana_belong_to_their_letter() {
         // A selector of a variant, and a sound mark apart from its kana.
         assert_eq!(terms(&query_tokens("葛\u{e0100}城")), [("葛城", 0)]);
-        assert_eq!(
-            terms(&query_tokens("か\u{3099}く")),
-            terms(&query_tokens("がく"))
-        );
+        assert_eq!(terms(&query_tokens("か\u{3099}く")), terms(&query_tokens("がく")));
         assert_eq!(tokens("\u{3099}"), []);
     }
 
