@@ -8,8 +8,8 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
 use chrono::{DateTime, Utc};
-use sqlx::Connection;
 use sqlx::postgres::{PgConnection, PgPool};
+use sqlx::{Connection, Postgres, Transaction};
 use tracing::warn;
 
 use super::leadership;
@@ -19,6 +19,11 @@ use crate::{Change, Outcome, StateError};
 use parkhang_core::domain::{Epoch, Fence, Job, JobId, RetryScope, StageRun, Task, TaskId, VolumeResults};
 use parkhang_core::failpoint::Failpoint;
 use parkhang_core::policy::transition::is_terminal;
+
+/// Statements that begin the transaction of a batch. Its statements are planned once a connection: for the ids at hand the planner would
+/// find the same plan each time, and takes as long as it takes to carry out a batch of one. An index is used whatever the tables hold when
+/// that is, as most of them are empty then.
+const BEGIN: &str = "begin; set local plan_cache_mode = force_generic_plan; set local enable_seqscan = off";
 
 /// Rows to be written for a batch of changes, of which each task has been locked.
 #[derive(Default)]
@@ -57,7 +62,7 @@ pub(super) async fn commit(
         return Ok(Vec::new());
     }
     // The epoch is compared in this transaction and stays locked until its end, so that no successor begins in between.
-    let mut transaction = leadership::begin(pool, epoch).await?;
+    let mut transaction = begin(pool, epoch).await?;
     let outcomes = match apply_all(&mut transaction, changes, now).await {
         Err(StateError::Refused(reason)) => {
             warn!(
@@ -65,7 +70,7 @@ pub(super) async fn commit(
                 reason, "the database refuses a change; looking for it"
             );
             transaction.rollback().await?;
-            transaction = leadership::begin(pool, epoch).await?;
+            transaction = begin(pool, epoch).await?;
             apply_apart(&mut transaction, changes, now).await?
         }
         outcomes => outcomes?,
@@ -74,6 +79,13 @@ pub(super) async fn commit(
     transaction.commit().await?;
     Failpoint::ChangesCommitted.pass();
     Ok(outcomes)
+}
+
+/// Begins the transaction of a batch, in which `epoch`, if any, stays the current one until the end.
+async fn begin(pool: &PgPool, epoch: Option<Epoch>) -> Result<Transaction<'static, Postgres>, StateError> {
+    let mut transaction = pool.begin_with(BEGIN).await?;
+    leadership::hold_epoch(&mut transaction, epoch).await?;
+    Ok(transaction)
 }
 
 /// Applies changes of which the database refuses some: each half has a savepoint, and is halved in its turn where it is refused.

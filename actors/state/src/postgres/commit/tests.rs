@@ -1,10 +1,51 @@
 use serde_json::json;
+use sqlx::postgres::{PgConnection, PgPoolOptions};
 use uuid::Uuid;
 
 use crate::postgres::tests::{applied, change, lease, new_job, now, store};
 use crate::{Change, Outcome, StateStore};
 use parkhang_core::domain::{ErrorCategory, StageRunStatus, Task, TaskStatus, WorkerId};
 use parkhang_core::policy::transition::Event;
+
+/// Rows of tables that batches look at which this session has read without an index.
+async fn read_without_index(connection: &mut PgConnection) -> i64 {
+    sqlx::query_scalar(
+        "select sum(seq_tup_read)::bigint from pg_stat_xact_user_tables
+         where relname in ('tasks', 'volumes', 'jobs', 'stage_runs')",
+    )
+    .fetch_one(connection)
+    .await
+    .unwrap()
+}
+
+#[tokio::test]
+async fn a_batch_that_is_planned_over_a_handful_of_rows_reads_no_more_of_many() {
+    let store = store().await;
+    // Plans are those of a session.
+    let options = store.pool.connect_options().as_ref().clone();
+    let pool = PgPoolOptions::new().max_connections(1);
+    let pool = pool.connect_with(options).await.unwrap();
+    let few = store.create_job(&new_job(1), now()).await.unwrap();
+    let first = store.tasks(few.id).await.unwrap().remove(0);
+    super::commit(&pool, None, &[lease(&first, &few)], now())
+        .await
+        .unwrap();
+
+    let many = store.create_job(&new_job(2_000), now()).await.unwrap();
+    let waiting = store.tasks(many.id).await.unwrap();
+    let leases: Vec<Change> = waiting.iter().take(3).map(|task| lease(task, &many)).collect();
+    let mut transaction = super::begin(&pool, None).await.unwrap();
+    let before = read_without_index(&mut transaction).await;
+    let outcomes = super::apply_all(&mut transaction, &leases, now()).await.unwrap();
+    let after = read_without_index(&mut transaction).await;
+
+    assert!(
+        outcomes
+            .iter()
+            .all(|outcome| matches!(outcome, Outcome::Applied(_)))
+    );
+    assert_eq!(after, before);
+}
 
 /// A report of success that the database takes, unless `spoil` makes it another.
 fn success(task: &Task, spoil: impl FnOnce(&mut Change)) -> Change {
