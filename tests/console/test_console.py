@@ -355,7 +355,8 @@ def test_a_bar_of_nothing_is_empty(visitor, site, scheme):
     for job in (LIBRARY, JOB):
         page = someone.open(f"/jobs/{job}", job)
         bar = rows(page, "Progress").first.get_by_role("img")
-        picture = Image.open(io.BytesIO(bar.screenshot())).convert("RGB")
+        # Of the place and not of the element, which the next refresh of the view replaces.
+        picture = Image.open(io.BytesIO(page.screenshot(clip=bar.bounding_box()))).convert("RGB")
         colours[job] = picture.getpixel((picture.width // 4, picture.height // 2))
     ground = tuple(int(part) for part in re.findall(r"\d+", page.evaluate("getComputedStyle(document.documentElement).backgroundColor")))
     # Nothing of the one has been done, and half of the other.
