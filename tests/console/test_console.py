@@ -5,7 +5,7 @@ import re
 
 import pytest
 from PIL import Image
-from playwright.sync_api import expect
+from playwright.sync_api import Error, expect
 
 from cluster import SAMPLE
 from story import JOB, LIBRARY, PATIENCE, TORN, VOLUMES
@@ -33,6 +33,17 @@ VIEWS = [
 def rows(page, heading):
     """The rows of the table below a heading."""
     return page.locator(f"h2:text-is('{heading}') ~ * tbody").first.locator("tr")
+
+
+def screenshot(locator, tries=10):
+    """Screenshot of an element. A refresh of the view may replace the element meanwhile; then it is taken of its successor."""
+    for _ in range(tries - 1):
+        try:
+            return locator.screenshot()
+        except Error as error:
+            if not re.search("not attached|not visible", error.message):
+                raise
+    return locator.screenshot()
 
 
 def test_a_token_is_asked_for_once(visitor, site):
@@ -355,8 +366,7 @@ def test_a_bar_of_nothing_is_empty(visitor, site, scheme):
     for job in (LIBRARY, JOB):
         page = someone.open(f"/jobs/{job}", job)
         bar = rows(page, "Progress").first.get_by_role("img")
-        # Of the place and not of the element, which the next refresh of the view replaces.
-        picture = Image.open(io.BytesIO(page.screenshot(clip=bar.bounding_box()))).convert("RGB")
+        picture = Image.open(io.BytesIO(screenshot(bar))).convert("RGB")
         colours[job] = picture.getpixel((picture.width // 4, picture.height // 2))
     ground = tuple(int(part) for part in re.findall(r"\d+", page.evaluate("getComputedStyle(document.documentElement).backgroundColor")))
     # Nothing of the one has been done, and half of the other.
