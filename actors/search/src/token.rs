@@ -183,10 +183,13 @@ fn syllable(text: &str, start: usize, at: usize, purpose: Purpose, tokens: &mut 
 
 /// A syllable in the one order of its letters, without the marks that emphasise it.
 fn folded_syllable(text: &str) -> String {
-    let letters = text
-        .nfd()
-        .filter(|letter| !matches!(letter, '\u{f35}' | '\u{f37}' | '\u{f18}' | '\u{f19}'));
+    let letters = text.chars().filter(|letter| {
+        // A mark of no script that the syllable carries does not count either.
+        Script::of(*letter) == Script::Tibetan
+            && !matches!(letter, '\u{f35}' | '\u{f37}' | '\u{f18}' | '\u{f19}')
+    });
     letters
+        .nfd()
         .map(|letter| match letter {
             // Three ways to write one sign.
             '\u{f82}' | '\u{f83}' => '\u{f7e}',
@@ -294,6 +297,8 @@ mod tests {
         // A long vowel in one letter and in two.
         assert_eq!(tokens("ཀཱི")[0].term, tokens("ཀ\u{f71}\u{f72}")[0].term);
         assert_eq!(tokens("ཨོ\u{f83}")[0].term, tokens("ཨོ\u{f7e}")[0].term);
+        // A mark of no script within a syllable.
+        assert_eq!(terms(&tokens("ཀ\u{303}ོ")), [("ཀོ", 0)]);
     }
 
     #[test]

@@ -8,8 +8,8 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
 use chrono::{DateTime, Utc};
+use sqlx::Connection;
 use sqlx::postgres::{PgConnection, PgPool};
-use sqlx::{Connection, Postgres, Transaction};
 use tracing::warn;
 
 use super::leadership;
@@ -62,7 +62,7 @@ pub(super) async fn commit(
         return Ok(Vec::new());
     }
     // The epoch is compared in this transaction and stays locked until its end, so that no successor begins in between.
-    let mut transaction = begin(pool, epoch).await?;
+    let mut transaction = leadership::begin_with(pool, BEGIN, epoch).await?;
     let outcomes = match apply_all(&mut transaction, changes, now).await {
         Err(StateError::Refused(reason)) => {
             warn!(
@@ -70,7 +70,7 @@ pub(super) async fn commit(
                 reason, "the database refuses a change; looking for it"
             );
             transaction.rollback().await?;
-            transaction = begin(pool, epoch).await?;
+            transaction = leadership::begin_with(pool, BEGIN, epoch).await?;
             apply_apart(&mut transaction, changes, now).await?
         }
         outcomes => outcomes?,
@@ -79,13 +79,6 @@ pub(super) async fn commit(
     transaction.commit().await?;
     Failpoint::ChangesCommitted.pass();
     Ok(outcomes)
-}
-
-/// Begins the transaction of a batch, in which `epoch`, if any, stays the current one until the end.
-async fn begin(pool: &PgPool, epoch: Option<Epoch>) -> Result<Transaction<'static, Postgres>, StateError> {
-    let mut transaction = pool.begin_with(BEGIN).await?;
-    leadership::hold_epoch(&mut transaction, epoch).await?;
-    Ok(transaction)
 }
 
 /// Applies changes of which the database refuses some: each half has a savepoint, and is halved in its turn where it is refused.

@@ -246,7 +246,16 @@ pub(super) async fn begin(
     pool: &PgPool,
     epoch: Option<Epoch>,
 ) -> Result<sqlx::Transaction<'static, sqlx::Postgres>, StateError> {
-    let mut transaction = pool.begin().await?;
+    begin_with(pool, "begin", epoch).await
+}
+
+/// Begins a transaction as [`begin`] does, by statements that set more for it.
+pub(super) async fn begin_with(
+    pool: &PgPool,
+    statements: &'static str,
+    epoch: Option<Epoch>,
+) -> Result<sqlx::Transaction<'static, sqlx::Postgres>, StateError> {
+    let mut transaction = pool.begin_with(statements).await?;
     hold_epoch(&mut transaction, epoch).await?;
     Ok(transaction)
 }

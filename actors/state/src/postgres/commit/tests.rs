@@ -2,6 +2,7 @@ use serde_json::json;
 use sqlx::postgres::{PgConnection, PgPoolOptions};
 use uuid::Uuid;
 
+use crate::postgres::leadership;
 use crate::postgres::tests::{applied, change, lease, new_job, now, store};
 use crate::{Change, Outcome, StateStore};
 use parkhang_core::domain::{ErrorCategory, StageRunStatus, Task, TaskStatus, WorkerId};
@@ -34,7 +35,7 @@ async fn a_batch_that_is_planned_over_a_handful_of_rows_reads_no_more_of_many() 
     let many = store.create_job(&new_job(2_000), now()).await.unwrap();
     let waiting = store.tasks(many.id).await.unwrap();
     let leases: Vec<Change> = waiting.iter().take(3).map(|task| lease(task, &many)).collect();
-    let mut transaction = super::begin(&pool, None).await.unwrap();
+    let mut transaction = leadership::begin_with(&pool, super::BEGIN, None).await.unwrap();
     let before = read_without_index(&mut transaction).await;
     let outcomes = super::apply_all(&mut transaction, &leases, now()).await.unwrap();
     let after = read_without_index(&mut transaction).await;
