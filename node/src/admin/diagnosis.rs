@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 use parkhang_actors::stage::StageTable;
 use parkhang_core::domain::{
     Hardware, Job, JobId, JobKey, JobStatus, MOST_IN_FRONT, NamedModel, NamedModels, NodeRecord, Pipeline,
@@ -134,10 +134,9 @@ pub fn in_words(reason: &Reason, now: DateTime<Utc>) -> String {
             since,
             until,
         } => format!(
-            "waiting for {service} to do {stage} since {}, stuck at {}",
+            "waiting for {service} to do {stage} since {}, stuck {}",
             lasting(now - since),
-            // The lease is decided on a moment before it begins.
-            lasting(*until - since + TimeDelta::milliseconds(500))
+            away(*until, now)
         ),
         Reason::Overdue {
             stage, worker, since, ..

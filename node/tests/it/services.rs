@@ -51,7 +51,7 @@ fn a_service_does_a_stage_and_tells_whichever_orchestrator_leads() {
             reason.starts_with("waiting for llm to do proofread since "),
             "{reason}"
         );
-        assert!(reason.ends_with(", stuck at 10m"), "{reason}");
+        assert!(reason.contains(", stuck in "), "{reason}");
     }
     Wait::until("the leader lists the service among its workers").sees(
         || finish(site.command(["nodes", "list"])).exits(0).stdout,

@@ -246,7 +246,7 @@ fn what_a_service_has_is_told_with_its_times() {
     };
     assert_eq!(
         in_words(&at_service, at(40)),
-        "waiting for llm to do proofread since 40s, stuck at 10m"
+        "waiting for llm to do proofread since 40s, stuck in 9m 20s"
     );
     let paused = Reason::ServicePaused {
         stage: stage.clone(),
