@@ -1,6 +1,8 @@
 //! The seam between the algorithms and whatever runs the networks: plain `f32` buffers in, plain `f32` buffers out, so
 //! that nothing outside the network modules names a tensor type and a test can stand in for a network.
 
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 
 pub use parkhang_kernels::InferenceError;
@@ -95,18 +97,23 @@ pub struct LineBatch {
 }
 
 impl LineBatch {
-    /// The lines in these places, in their order, as a batch of their own.
-    pub(crate) fn select(&self, places: &[usize]) -> Self {
-        let line = self.height * self.width;
+    /// Columns of lines, given by their places, as a batch of their own that is as wide as the widest of them.
+    pub(crate) fn crop(&self, parts: &[(usize, Range<usize>)]) -> Self {
+        let line_widths: Vec<usize> = parts.iter().map(|(_, columns)| columns.len()).collect();
+        let width = line_widths.iter().copied().max().unwrap_or(0);
+        let mut values = Vec::with_capacity(parts.len() * self.height * width);
+        for (line, columns) in parts {
+            let first = line * self.height * self.width;
+            for row in self.values[first..first + self.height * self.width].chunks_exact(self.width) {
+                values.extend_from_slice(&row[columns.clone()]);
+                values.resize(values.len() + width - columns.len(), 0.0);
+            }
+        }
         Self {
             height: self.height,
-            width: self.width,
-            line_widths: places.iter().map(|&place| self.line_widths[place]).collect(),
-            values: places
-                .iter()
-                .flat_map(|&place| &self.values[place * line..(place + 1) * line])
-                .copied()
-                .collect(),
+            width,
+            line_widths,
+            values,
         }
     }
 }
@@ -117,6 +124,13 @@ pub struct Logits {
     pub frames: usize,
     pub classes: usize,
     pub values: Vec<f32>,
+}
+
+impl Logits {
+    /// Scores of the classes of one frame.
+    pub(crate) fn frame(&self, frame: usize) -> &[f32] {
+        &self.values[frame * self.classes..][..self.classes]
+    }
 }
 
 /// A network that reads line images. Implementations are shared between threads and do not keep state between calls.

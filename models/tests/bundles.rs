@@ -226,16 +226,16 @@ fn a_model_serves_only_its_purpose_and_its_heads() {
 }
 
 #[test]
-fn a_second_reading_begins_below_a_confidence() {
-    for below in ["1.5", "-0.1"] {
+fn a_second_reading_begins_at_a_doubt() {
+    for doubt in ["1.5", "-0.1"] {
         let copy = copy_of(RECOGNISER);
-        edit(&copy, "\"below\": 0.73", &format!("\"below\": {below}"));
+        edit(&copy, "\"doubt\": 0.2", &format!("\"doubt\": {doubt}"));
         let error = load_recognizer(&Bundle::open(copy.path()).unwrap(), &cpu(), "stacks").unwrap_err();
         assert!(
             matches!(
                 &error,
                 WeightsError::Invalid {
-                    key: "second_reading.below",
+                    key: "second_reading.doubt",
                     ..
                 }
             ),

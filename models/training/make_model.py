@@ -26,8 +26,8 @@ from safetensors.torch import save_file
 HERE = Path(__file__).resolve().parent
 SHIPPED = HERE.parent / "weights" / "recogniser"
 WEIGHTS, SECOND_WEIGHTS = "model.safetensors", "second.safetensors"
-READ_AGAIN_BELOW = 0.73
-"""Confidence of the first network below which the teacher reads a line again."""
+DOUBT = 0.2
+"""Probability of what the first network does not say clearly, from which on the teacher reads a part of a line again."""
 SEGMENTER_THRESHOLD = "0.85"
 # Of the weights of `--init` in those of the recogniser that goes on from them.
 START_SHARE = 0.5
@@ -200,7 +200,7 @@ def write_bundle(
         description["second_reading"] = {
             "architecture": wider(description["architecture"], teacher),
             "weights": bundled(out, SECOND_WEIGHTS, Path(f"{weights}.teacher")),
-            "below": READ_AGAIN_BELOW,
+            "doubt": DOUBT,
         }
     description["training"] = training
     text = json.dumps(description, ensure_ascii=False, indent=2)

@@ -147,14 +147,15 @@ pub struct LanguageModelReference {
     pub bonus: f32,
 }
 
-/// A network for lines that another one is unsure of. It has the preparation, the charset and the heads of that one.
+/// A network for the parts of lines of which another one is in doubt. It has the preparation, the charset and the heads of that one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SecondReadingModel {
     pub architecture: Architecture,
     pub weights: FileReference,
-    /// Confidence of the first network's best path, 0 to 1, below which the line is read again.
-    pub below: f32,
+    /// Probability, 0 to 1, of what the first network hints at and does not say clearly, from which on a part of a line is read again:
+    /// with 0 every line is, as a whole.
+    pub doubt: f32,
 }
 
 /// Name and dimensions of a network.

@@ -81,14 +81,15 @@ pub fn load_recognizer(
     let Some(second) = &model.second_reading else {
         return Ok(first);
     };
-    if !(0.0..=1.0).contains(&second.below) {
-        let problem = format!("{} is no confidence from 0 to 1", second.below);
-        return Err(bundle.invalid("second_reading.below", problem));
+    if !(0.0..=1.0).contains(&second.doubt) {
+        let problem = format!("{} is no doubt from 0 to 1", second.doubt);
+        return Err(bundle.invalid("second_reading.doubt", problem));
     }
     Ok(Arc::new(SecondReading {
         first,
         second: load(&second.architecture, bundle.tensors_of(&second.weights)?)?,
-        below: second.below,
+        doubt: second.doubt,
+        stride: ctc_residual_conv::HORIZONTAL_STRIDE,
     }))
 }
 

@@ -3,7 +3,7 @@
 const LANES: usize = 16;
 
 /// The highest value; NaN never is. Negative infinity for an empty row.
-pub(super) fn highest(row: &[f32]) -> f32 {
+pub(crate) fn highest(row: &[f32]) -> f32 {
     let higher = |a: f32, b: f32| if b > a { b } else { a };
     let mut lanes = [f32::NEG_INFINITY; LANES];
     let chunks = row.chunks_exact(LANES);
@@ -19,7 +19,7 @@ pub(super) fn highest(row: &[f32]) -> f32 {
 }
 
 /// The sum of `exp(value - highest)`; NaN if a value is NaN or `highest` is infinite.
-pub(super) fn sum_of_exp(row: &[f32], highest: f32) -> f32 {
+pub(crate) fn sum_of_exp(row: &[f32], highest: f32) -> f32 {
     let mut lanes = [0.0_f32; LANES];
     let chunks = row.chunks_exact(LANES);
     for (lane, &value) in lanes.iter_mut().zip(chunks.remainder()) {

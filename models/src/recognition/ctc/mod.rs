@@ -10,7 +10,7 @@
 
 mod beam;
 mod greedy;
-mod lanes;
+pub(crate) mod lanes;
 mod log_probs;
 mod text_hash;
 mod vocabulary;

@@ -1,0 +1,118 @@
+//! Two recognisers in a row: a small network reads every line, and a larger one reads again the parts of which the small one is in
+//! doubt.
+//!
+//! Most of a print is read by the small network as well as by any, and costs what it costs; the larger one takes its time where there
+//! is something to gain. A line is rarely unsure as a whole: networks that see few frames on either side of one read a part of it nearly
+//! as they read it in its line, so parts are read again and not lines. Both networks write the same classes, and were trained on the
+//! same batches, so that their frames fit to each other and whoever decodes does not see which of them answered.
+
+mod doubt;
+mod span;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use self::doubt::frames_in_doubt;
+use self::span::{Span, spans};
+use crate::inference::{InferenceError, LineBatch, Logits, Recognizer};
+use crate::recognition::charset::BLANK;
+
+/// A [`Recognizer`] that asks `second` about the parts of lines of which `first` is in doubt.
+#[derive(Debug)]
+pub(crate) struct SecondReading<R, S> {
+    pub(crate) first: Arc<R>,
+    pub(crate) second: Arc<S>,
+    /// Doubt of a frame from which on it is read again, 0 (all frames) to 1, see [`frames_in_doubt`].
+    pub(crate) doubt: f32,
+    /// Pixels of line width per frame of either network.
+    pub(crate) stride: usize,
+}
+
+impl<R: Recognizer, S: Recognizer> Recognizer for SecondReading<R, S> {
+    fn logits(&self, lines: &LineBatch) -> Result<Vec<Logits>, InferenceError> {
+        let mut answers = self.first.logits(lines)?;
+        let mut parts: Vec<(usize, Span)> = Vec::new();
+        for (line, answer) in answers.iter().enumerate() {
+            let in_doubt = frames_in_doubt(answer, self.doubt);
+            parts.extend(
+                spans(&in_doubt, answer.frames)
+                    .into_iter()
+                    .map(|span| (line, span)),
+            );
+        }
+        parts.sort_by_key(|(_, span)| span.seen.len());
+        let mut rest = &parts[..];
+        while let [(_, narrowest), ..] = rest {
+            let (together, others) = rest.split_at(batch_size(rest, narrowest, lines, self.stride));
+            for ((line, span), again) in together.iter().zip(self.read_again(lines, together)?) {
+                replace(&mut answers[*line], span, &again)?;
+            }
+            rest = others;
+        }
+        Ok(answers)
+    }
+}
+
+impl<R, S: Recognizer> SecondReading<R, S> {
+    /// Answers of the second network to these parts of lines, in their order.
+    fn read_again(&self, lines: &LineBatch, parts: &[(usize, Span)]) -> Result<Vec<Logits>, InferenceError> {
+        let columns: Vec<(usize, Range<usize>)> = parts
+            .iter()
+            .map(|(line, span)| {
+                // The last frame may show less of the line than a whole stride.
+                let end = (span.seen.end * self.stride).min(lines.line_widths[*line]);
+                (*line, span.seen.start * self.stride..end)
+            })
+            .collect();
+        let again = self.second.logits(&lines.crop(&columns))?;
+        if again.len() != parts.len() {
+            return Err(InferenceError::Shape {
+                expected: format!("{} lines", parts.len()),
+                actual: again.len(),
+            });
+        }
+        Ok(again)
+    }
+}
+
+/// Number of parts, of those sorted by width, that are read as one batch: no wider than twice the narrowest, as a batch is as wide as
+/// its widest part, and no more pixels than the lines have, as they fitted the device.
+fn batch_size(parts: &[(usize, Span)], narrowest: &Span, lines: &LineBatch, stride: usize) -> usize {
+    let widest = 2 * narrowest.seen.len();
+    let pixels = lines.line_widths.len() * lines.width;
+    let fits = |(number, (_, span)): (usize, &(usize, Span))| {
+        let width = span.seen.len();
+        width <= widest && (number + 1) * width * stride <= pixels
+    };
+    parts
+        .iter()
+        .enumerate()
+        .take_while(|part| fits(*part))
+        .count()
+        .max(1)
+}
+
+/// Puts the scores that the second network has for a part of a line in the place of the first one's.
+fn replace(first: &mut Logits, span: &Span, again: &Logits) -> Result<(), InferenceError> {
+    let classes = first.classes;
+    if (again.frames, again.classes) != (span.seen.len(), classes) {
+        return Err(InferenceError::Shape {
+            expected: format!("{} frames x {classes} classes", span.seen.len()),
+            actual: again.values.len(),
+        });
+    }
+    let frame_of = |frame: usize| again.frame(frame - span.seen.start);
+    let parted = span.parted(|frame| is_blank(first.frame(frame)) && is_blank(frame_of(frame)));
+    let from = (parted.start - span.seen.start) * classes;
+    first.values[parted.start * classes..parted.end * classes]
+        .copy_from_slice(&again.values[from..from + parted.len() * classes]);
+    Ok(())
+}
+
+/// Returns whether no class has a higher score than the blank.
+fn is_blank(scores: &[f32]) -> bool {
+    scores.iter().all(|&score| score <= scores[BLANK])
+}
+
+#[cfg(test)]
+mod tests;
