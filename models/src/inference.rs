@@ -97,10 +97,8 @@ pub struct LineBatch {
 }
 
 impl LineBatch {
-    /// Columns of lines, given by their places, as a batch of their own that is as wide as the widest of them.
-    pub(crate) fn crop(&self, parts: &[(usize, Range<usize>)]) -> Self {
-        let line_widths: Vec<usize> = parts.iter().map(|(_, columns)| columns.len()).collect();
-        let width = line_widths.iter().copied().max().unwrap_or(0);
+    /// Columns of lines, given by their places, as a batch of this width of their own.
+    pub(crate) fn crop(&self, parts: &[(usize, Range<usize>)], width: usize) -> Self {
         let mut values = Vec::with_capacity(parts.len() * self.height * width);
         for (line, columns) in parts {
             let first = line * self.height * self.width;
@@ -112,7 +110,7 @@ impl LineBatch {
         Self {
             height: self.height,
             width,
-            line_widths,
+            line_widths: parts.iter().map(|(_, columns)| columns.len()).collect(),
             values,
         }
     }

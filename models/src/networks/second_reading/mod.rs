@@ -40,22 +40,29 @@ impl<R: Recognizer, S: Recognizer> Recognizer for SecondReading<R, S> {
                     .map(|span| (line, span)),
             );
         }
-        parts.sort_by_key(|(_, span)| span.seen.len());
-        let mut rest = &parts[..];
-        while let [(_, narrowest), ..] = rest {
-            let (together, others) = rest.split_at(batch_size(rest, narrowest, lines, self.stride));
-            for ((line, span), again) in together.iter().zip(self.read_again(lines, together)?) {
-                replace(&mut answers[*line], span, &again)?;
+        parts.sort_by_key(|(_, span)| batch_frames(span));
+        for of_one_width in parts.chunk_by(|(_, a), (_, b)| batch_frames(a) == batch_frames(b)) {
+            let width = (batch_frames(&of_one_width[0].1) * self.stride).min(lines.width);
+            // No more pixels at once than the lines have, as these fitted the device.
+            let at_once = (lines.line_widths.len() * lines.width / width).max(1);
+            for together in of_one_width.chunks(at_once) {
+                for ((line, span), again) in together.iter().zip(self.read_again(lines, together, width)?) {
+                    replace(&mut answers[*line], span, &again)?;
+                }
             }
-            rest = others;
         }
         Ok(answers)
     }
 }
 
 impl<R, S: Recognizer> SecondReading<R, S> {
-    /// Answers of the second network to these parts of lines, in their order.
-    fn read_again(&self, lines: &LineBatch, parts: &[(usize, Span)]) -> Result<Vec<Logits>, InferenceError> {
+    /// Answers of the second network to these parts of lines, in their order, from a batch of this width in pixels.
+    fn read_again(
+        &self,
+        lines: &LineBatch,
+        parts: &[(usize, Span)],
+        width: usize,
+    ) -> Result<Vec<Logits>, InferenceError> {
         let columns: Vec<(usize, Range<usize>)> = parts
             .iter()
             .map(|(line, span)| {
@@ -64,7 +71,7 @@ impl<R, S: Recognizer> SecondReading<R, S> {
                 (*line, span.seen.start * self.stride..end)
             })
             .collect();
-        let again = self.second.logits(&lines.crop(&columns))?;
+        let again = self.second.logits(&lines.crop(&columns, width))?;
         if again.len() != parts.len() {
             return Err(InferenceError::Shape {
                 expected: format!("{} lines", parts.len()),
@@ -75,21 +82,17 @@ impl<R, S: Recognizer> SecondReading<R, S> {
     }
 }
 
-/// Number of parts, of those sorted by width, that are read as one batch: no wider than twice the narrowest, as a batch is as wide as
-/// its widest part, and no more pixels than the lines have, as they fitted the device.
-fn batch_size(parts: &[(usize, Span)], narrowest: &Span, lines: &LineBatch, stride: usize) -> usize {
-    let widest = 2 * narrowest.seen.len();
-    let pixels = lines.line_widths.len() * lines.width;
-    let fits = |(number, (_, span)): (usize, &(usize, Span))| {
-        let width = span.seen.len();
-        width <= widest && (number + 1) * width * stride <= pixels
-    };
-    parts
-        .iter()
-        .enumerate()
-        .take_while(|part| fits(*part))
-        .count()
-        .max(1)
+/// Frames of a batch that holds the span: two widths in each octave, so that few batches hold all parts, and none is filled up with much
+/// that is nothing. It depends on nothing but the span: what a GPU answers for a part then does not depend on the parts beside it. A
+/// batch is no wider than the lines are.
+fn batch_frames(span: &Span) -> usize {
+    let octave = span.seen.len().next_power_of_two();
+    let between = octave / 4 * 3;
+    if span.seen.len() <= between {
+        between
+    } else {
+        octave
+    }
 }
 
 /// Puts the scores that the second network has for a part of a line in the place of the first one's.

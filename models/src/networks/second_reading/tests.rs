@@ -111,7 +111,7 @@ fn parts_in_doubt_are_read_again_and_others_are_not() {
     assert_eq!(again[2], (28..33).chain(138..150).collect::<Vec<_>>());
     // Of each no more than what lies around it, as the second network takes its time.
     let batches = readers.second.batches.lock().unwrap().concat();
-    assert_eq!(batches, [20 * STRIDE - 3, 21 * STRIDE, 21 * STRIDE]);
+    assert_eq!(batches, [21 * STRIDE, 21 * STRIDE, 20 * STRIDE - 3]);
 }
 
 #[test]
@@ -122,9 +122,9 @@ fn without_doubt_nobody_is_asked_again() {
 }
 
 #[test]
-fn a_batch_of_parts_is_no_larger_than_that_of_the_lines() {
+fn parts_of_one_width_are_one_batch() {
     let readers = readers(SECOND);
-    // One part as wide as its line, and small ones: together they would be as wide as the widest.
+    // One part as wide as its line, and small ones, which together with it would be as wide.
     let all = vec![TORN; 400];
     let some = torn_at(400, &[50, 100, 150, 200, 250, 300]);
     let answers = readers.logits(&lines(&[all, some])).unwrap();
@@ -138,6 +138,23 @@ fn a_batch_of_parts_is_no_larger_than_that_of_the_lines() {
         .map(Vec::len)
         .collect();
     assert_eq!(batches, [6, 1]);
+}
+
+#[test]
+fn a_batch_of_parts_is_no_larger_than_that_of_the_lines() {
+    let readers = readers(SECOND);
+    // Parts of up to 21 frames, each as one of 24: six of these have as many columns as the line.
+    let torn: Vec<usize> = (10..150).step_by(22).collect();
+    readers.logits(&lines(&[torn_at(150, &torn)])).unwrap();
+    let batches: Vec<usize> = readers
+        .second
+        .batches
+        .lock()
+        .unwrap()
+        .iter()
+        .map(Vec::len)
+        .collect();
+    assert_eq!((torn.len(), batches), (7, vec![6, 1]));
 }
 
 #[test]
