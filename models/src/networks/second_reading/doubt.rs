@@ -45,7 +45,7 @@ pub(super) fn frames_in_doubt(scores: &Logits, least: f32) -> Vec<usize> {
 fn hints(scores: &[f32]) -> Vec<(usize, f32)> {
     let highest = lanes::highest(scores);
     let sum = lanes::sum_of_exp(scores, highest);
-    // As a score, so that the exponential is left to the few classes that reach it.
+    // The limit is compared as a score, so that the exponential is left to the few classes that reach it.
     let least = highest + (HINT * sum).ln();
     let classes = scores
         .iter()

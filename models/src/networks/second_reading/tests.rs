@@ -9,11 +9,11 @@ const STRIDE: usize = 4;
 /// The blank, two letters, and one that no frame has, whose score says who read the frame.
 const CLASSES: usize = 4;
 
-/// What a frame shows, as the value of its pixels.
+/// Contents of a frame, as the value of its pixels.
 const PAPER: u8 = 0;
 const KA: u8 = 1;
 const KHA: u8 = 2;
-/// As much the one letter as the other.
+/// Either letter, with the same probability.
 const TORN: u8 = 3;
 
 /// A network that sees of a frame what its first pixel shows.
@@ -28,6 +28,11 @@ impl Reader {
     fn named(name: f32) -> Arc<Self> {
         let batches = Mutex::default();
         Arc::new(Self { name, batches })
+    }
+
+    /// Number of lines of each batch.
+    fn batch_sizes(&self) -> Vec<usize> {
+        self.batches.lock().unwrap().iter().map(Vec::len).collect()
     }
 }
 
@@ -109,7 +114,7 @@ fn parts_in_doubt_are_read_again_and_others_are_not() {
     assert!(again[0].is_empty());
     assert_eq!(again[1], (98..103).collect::<Vec<_>>());
     assert_eq!(again[2], (28..33).chain(138..150).collect::<Vec<_>>());
-    // Of each no more than what lies around it, as the second network takes its time.
+    // The second network takes its time, so it sees no more than what lies around each place.
     let batches = readers.second.batches.lock().unwrap().concat();
     assert_eq!(batches, [21 * STRIDE, 21 * STRIDE, 20 * STRIDE - 3]);
 }
@@ -129,15 +134,7 @@ fn parts_of_one_width_are_one_batch() {
     let some = torn_at(400, &[50, 100, 150, 200, 250, 300]);
     let answers = readers.logits(&lines(&[all, some])).unwrap();
     assert_eq!(read_again(&answers[0]).len(), 400);
-    let batches: Vec<usize> = readers
-        .second
-        .batches
-        .lock()
-        .unwrap()
-        .iter()
-        .map(Vec::len)
-        .collect();
-    assert_eq!(batches, [6, 1]);
+    assert_eq!(readers.second.batch_sizes(), [6, 1]);
 }
 
 #[test]
@@ -146,15 +143,7 @@ fn a_batch_of_parts_is_no_larger_than_that_of_the_lines() {
     // Parts of up to 21 frames, each as one of 24: six of these have as many columns as the line.
     let torn: Vec<usize> = (10..150).step_by(22).collect();
     readers.logits(&lines(&[torn_at(150, &torn)])).unwrap();
-    let batches: Vec<usize> = readers
-        .second
-        .batches
-        .lock()
-        .unwrap()
-        .iter()
-        .map(Vec::len)
-        .collect();
-    assert_eq!((torn.len(), batches), (7, vec![6, 1]));
+    assert_eq!((torn.len(), readers.second.batch_sizes()), (7, vec![6, 1]));
 }
 
 #[test]
