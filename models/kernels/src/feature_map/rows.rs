@@ -8,7 +8,9 @@ use crate::convolution::{Conv2dShape, ConvolutionWeights};
 use crate::device::Device;
 use crate::error::InferenceError;
 use crate::precision::Precision;
-use crate::row_convolution::{DepthwiseConvolution, InstructionSet, PooledBuffer, RowConvolution, RowMap};
+use crate::row_convolution::{
+    Added, DepthwiseConvolution, InstructionSet, PooledBuffer, RowConvolution, RowMap, RowPerceptron,
+};
 
 /// A convolution of all channels with all, or of each with itself.
 #[derive(Debug)]
@@ -18,7 +20,7 @@ pub enum HostConvolution {
 }
 
 /// Values between the convolutions of a residual block that stay in the second-level cache.
-const BAND: usize = 1 << 16;
+const BAND: usize = 1 << 15;
 
 impl FeatureMap for RowMap {
     type Convolution = HostConvolution;
@@ -103,29 +105,33 @@ impl FeatureMap for RowMap {
 
     /// Band after band of rows, so that what is between the convolutions never leaves the cache.
     fn residual_block(&self, block: &ResidualBlock<HostConvolution>) -> Result<Self, InferenceError> {
-        let (HostConvolution::Depthwise(depthwise), HostConvolution::Dense(narrow)) =
-            (&block.depthwise, &block.narrow)
+        let ResidualBlock {
+            depthwise: HostConvolution::Depthwise(depthwise),
+            widen: HostConvolution::Dense(widen),
+            narrow: HostConvolution::Dense(narrow),
+        } = block
         else {
             return super::whole_block(self, block);
         };
-        // The middle of a block is twice as wide as the map, and the largest of what lies between its
-        // convolutions.
-        let rows_at_once = (BAND / (2 * self.channels * self.width).max(1)).max(1);
+        let rows_at_once = (BAND / (self.channels * self.width).max(1)).max(1);
         // A depthwise convolution computes so many rows together; another number would leave it single ones
         // in each band.
         let rows_at_once = rows_at_once.next_multiple_of(DepthwiseConvolution::ROWS);
         let mut result = Self::unset(self.rows, self.channels, self.width);
-        let band = (rows_at_once * self.channels * self.width).max(1);
-        let bands = result.values.chunks_mut(band).zip(self.values.chunks(band));
-        for (number, (target, seen)) in bands.enumerate() {
-            let first = number * rows_at_once;
+        for first in (0..self.rows).step_by(rows_at_once) {
             let rows = first..self.rows.min(first + rows_at_once);
-            let wide = depthwise
-                .rows(self, rows, Activation::None)
-                .convolve(&block.widen, Activation::Relu)?;
-            // The block adds to its input: the last convolution sums up where the input already lies.
-            target.copy_from_slice(seen);
-            narrow.accumulate(target, &wide, Activation::Relu);
+            let mixed = depthwise.rows_in_one(self, rows.clone(), Activation::None);
+            let perceptron = RowPerceptron {
+                widen,
+                between: Activation::Relu,
+                narrow,
+                added: Added::Map(self.seen(rows.clone())),
+                after: Activation::Relu,
+            };
+            let filled = perceptron.fill(mixed.seen(0..mixed.rows), None, result.target(rows));
+            if filled.is_none() {
+                return super::whole_block(self, block);
+            }
         }
         Ok(result)
     }
@@ -142,17 +148,22 @@ impl FeatureMap for RowMap {
             narrow,
             residual,
         } = perceptron;
-        let in_strips = match (widen, narrow) {
-            (HostConvolution::Dense(widen), HostConvolution::Dense(narrow)) => {
-                let factors = factors.map(|factors| &*factors.values);
-                widen.perceptron(*activation, narrow, *residual, self, factors)
+        if let (HostConvolution::Dense(widen), HostConvolution::Dense(narrow)) = (widen, narrow) {
+            let in_strips = RowPerceptron {
+                widen,
+                between: *activation,
+                narrow,
+                added: if *residual { Added::Input } else { Added::Nothing },
+                after: Activation::None,
+            };
+            let mut result = Self::unset(self.rows, narrow.outputs(), self.width);
+            let factors = factors.map(|factors| &*factors.values);
+            let target = result.target(0..self.rows);
+            if in_strips.fill(self.seen(0..self.rows), factors, target).is_some() {
+                return Ok(result);
             }
-            _ => None,
-        };
-        match in_strips {
-            Some(map) => Ok(map),
-            None => super::whole_perceptron(self, perceptron, factors),
         }
+        super::whole_perceptron(self, perceptron, factors)
     }
 
     fn attend(&self, heads: usize) -> Self {

@@ -8,7 +8,7 @@ use super::buffer_pool::PooledBuffer;
 use super::instruction_set::InstructionSet;
 use super::panel::Windows;
 use super::product::{columns_at_once, load};
-use super::{Epilogue, RowMap, TargetRows, VerticalTaps};
+use super::{Epilogue, RowMap, VerticalTaps};
 use crate::activation::Activation;
 use crate::convolution::Conv2dShape;
 
@@ -24,6 +24,8 @@ pub struct DepthwiseConvolution {
 impl DepthwiseConvolution {
     /// Rows that are computed together, so that what several of them see is loaded once.
     pub(crate) const ROWS: usize = 4;
+    /// Values of a channel, with those around it, that are copied together: half of a first-level cache.
+    const PLANE: usize = 1 << 12;
 
     /// A convolution with these weights; `weight` is `[channels][1][kernel rows][kernel columns]`. The shape has as many groups
     /// as channels.
@@ -34,12 +36,37 @@ impl DepthwiseConvolution {
 
     /// The map after the convolution, its bias and `activation`.
     pub(crate) fn forward(&self, map: &RowMap, activation: Activation) -> RowMap {
-        self.rows(map, 0..self.output(map.rows, 0), activation)
+        self.forward_on(InstructionSet::detect(), map, activation)
     }
 
-    /// The rows `rows` of the output, that is of the map after the convolution, its bias and `activation`.
-    pub(crate) fn rows(&self, map: &RowMap, rows: Range<usize>, activation: Activation) -> RowMap {
-        self.rows_on(InstructionSet::detect(), map, rows, activation)
+    pub(super) fn forward_on(
+        &self,
+        instructions: InstructionSet,
+        map: &RowMap,
+        activation: Activation,
+    ) -> RowMap {
+        let rows = self.output(map.rows, 0);
+        let mut result = RowMap::unset(rows, map.channels, self.output(map.width, 1));
+        let layout = Layout {
+            row: map.channels * result.width,
+            channel: result.width,
+        };
+        self.compute(instructions, map, 0..rows, activation, layout, &mut result);
+        result
+    }
+
+    /// Some rows of the output, that is of the map after the convolution, its bias and `activation`, as one long row: pixels
+    /// that follow each other in it do so in its strips.
+    pub(crate) fn rows_in_one(&self, map: &RowMap, rows: Range<usize>, activation: Activation) -> RowMap {
+        let width = self.output(map.width, 1);
+        let mut result = RowMap::unset(1, map.channels, rows.len() * width);
+        let layout = Layout {
+            row: width,
+            channel: rows.len() * width,
+        };
+        let instructions = InstructionSet::detect();
+        self.compute(instructions, map, rows, activation, layout, &mut result);
+        result
     }
 
     /// Number of rows (axis 0) or columns (axis 1) of the output for as many of the input.
@@ -56,23 +83,32 @@ impl DepthwiseConvolution {
             .map_or(0, |last| last / stride[axis] + 1)
     }
 
-    pub(super) fn rows_on(
+    fn compute(
         &self,
         instructions: InstructionSet,
         map: &RowMap,
         rows: Range<usize>,
         activation: Activation,
-    ) -> RowMap {
-        let mut target = RowMap::unset(rows.len(), map.channels, self.output(map.width, 1));
+        layout: Layout,
+        target: &mut RowMap,
+    ) {
         instructions.run(Pass {
             convolution: self,
             activation,
             map,
-            first_row: rows.start,
-            target: target.all_rows(),
+            rows,
+            width: self.output(map.width, 1),
+            layout,
+            target: &mut target.values,
         });
-        target
     }
+}
+
+/// Distances of the target's rows and channels.
+#[derive(Debug, Clone, Copy)]
+struct Layout {
+    row: usize,
+    channel: usize,
 }
 
 /// One use of a convolution, on one map.
@@ -80,9 +116,12 @@ struct Pass<'a> {
     convolution: &'a DepthwiseConvolution,
     activation: Activation,
     map: &'a RowMap,
-    /// Row of the output that is the first of the target.
-    first_row: usize,
-    target: TargetRows<'a>,
+    /// Rows of the output that the target has.
+    rows: Range<usize>,
+    /// Number of columns of the output.
+    width: usize,
+    layout: Layout,
+    target: &'a mut [f32],
 }
 
 impl WithSimd for Pass<'_> {
@@ -94,10 +133,12 @@ impl WithSimd for Pass<'_> {
             convolution: DepthwiseConvolution { shape, weight, bias },
             activation,
             map,
-            first_row,
-            mut target,
+            rows,
+            width: output_width,
+            layout,
+            target,
         } = self;
-        if target.values.is_empty() {
+        if target.is_empty() {
             return;
         }
         let epilogue = Epilogue::new(bias, activation);
@@ -107,22 +148,29 @@ impl WithSimd for Pass<'_> {
         // Neighbouring rows of the output see the same rows only where the taps of the kernel are neighbours as well.
         let together = if vertical.dilation == 1 { ROWS } else { 1 };
         let reach = vertical.dilation * (vertical.kernel - 1);
-        // The part of a channel that a group of rows sees, with zeros around; it stays in the first-level cache.
-        let width = target.width.next_multiple_of(S::F32_LANES);
+        let width = output_width.next_multiple_of(S::F32_LANES);
         let starts: Vec<usize> = windows.starts(width).collect();
         let padding = shape.padding[1];
         let stride = windows
             .channel_width(width)
             .max(padding + map.width.next_multiple_of(S::F32_LANES));
-        let mut plane = PooledBuffer::take(((together - 1) * vertical.stride + reach + 1) * stride);
+        // The part of a channel that some groups of rows see, with zeros around; it stays in the first-level cache. Rows that two
+        // groups see are copied once.
+        let groups = DepthwiseConvolution::PLANE / (together * vertical.stride * stride);
+        let copied = (groups.max(1) * together).min(rows.len().next_multiple_of(together));
+        let mut plane = PooledBuffer::take(((copied - 1) * vertical.stride + reach + 1) * stride);
         // The buffer holds values of its last use, and what lies around the rows is written only here.
         plane.fill(0.0);
         let columns = columns_at_once::<S>();
-        for row in (0..target.rows).step_by(together) {
-            let above = (first_row + row) * vertical.stride;
+        for first_row in rows.clone().step_by(copied) {
+            let of_plane = first_row..rows.end.min(first_row + copied);
+            let above = first_row * vertical.stride;
+            // The last group sees as many rows as any.
+            let computed = of_plane.len().next_multiple_of(together);
+            let seen_rows = (computed - 1) * vertical.stride + reach + 1;
             let kernels = weight.chunks_exact(shape.kernel[0] * shape.kernel[1]);
             for (channel, kernel) in kernels.enumerate() {
-                for (row, target) in plane.chunks_exact_mut(stride).enumerate() {
+                for (row, target) in plane.chunks_exact_mut(stride).take(seen_rows).enumerate() {
                     let inside = (above + row).checked_sub(vertical.padding);
                     match inside.filter(|&row| row < map.rows) {
                         None => target.fill(0.0),
@@ -132,28 +180,34 @@ impl WithSimd for Pass<'_> {
                         Some(row) => windows.fill_channel(map.channel(row, channel), 0.0, 0, width, target),
                     }
                 }
-                for first in (0..target.width).step_by(columns) {
-                    let strip = Strip {
-                        plane: &plane[first..],
-                        stride,
-                        vertical,
-                        starts: &starts,
-                        kernel,
-                        epilogue,
-                        channel,
-                        rows: row..target.rows.min(row + together),
-                        columns: first..target.width.min(first + columns),
-                    };
-                    let target = &mut target;
-                    match (strip.columns.len().div_ceil(S::F32_LANES), together) {
-                        (0 | 1, ROWS) => strip.compute::<S, 1, ROWS>(simd, target),
-                        (2, ROWS) => strip.compute::<S, 2, ROWS>(simd, target),
-                        (3, ROWS) => strip.compute::<S, 3, ROWS>(simd, target),
-                        (_, ROWS) => strip.compute::<S, 4, ROWS>(simd, target),
-                        (0 | 1, _) => strip.compute::<S, 1, 1>(simd, target),
-                        (2, _) => strip.compute::<S, 2, 1>(simd, target),
-                        (3, _) => strip.compute::<S, 3, 1>(simd, target),
-                        _ => strip.compute::<S, 4, 1>(simd, target),
+                for row in of_plane.clone().step_by(together) {
+                    let group = row..of_plane.end.min(row + together);
+                    for first in (0..output_width).step_by(columns) {
+                        let count = columns.min(output_width - first);
+                        let strip = Strip {
+                            plane: &plane[(row - first_row) * vertical.stride * stride + first..],
+                            stride,
+                            vertical,
+                            starts: &starts,
+                            kernel,
+                            epilogue,
+                            channel,
+                            rows: group.len(),
+                            columns: count,
+                            layout,
+                        };
+                        let start = (row - rows.start) * layout.row + channel * layout.channel + first;
+                        let target = &mut target[start..];
+                        match (count.div_ceil(S::F32_LANES), together) {
+                            (0 | 1, ROWS) => strip.compute::<S, 1, ROWS>(simd, target),
+                            (2, ROWS) => strip.compute::<S, 2, ROWS>(simd, target),
+                            (3, ROWS) => strip.compute::<S, 3, ROWS>(simd, target),
+                            (_, ROWS) => strip.compute::<S, 4, ROWS>(simd, target),
+                            (0 | 1, _) => strip.compute::<S, 1, 1>(simd, target),
+                            (2, _) => strip.compute::<S, 2, 1>(simd, target),
+                            (3, _) => strip.compute::<S, 3, 1>(simd, target),
+                            _ => strip.compute::<S, 4, 1>(simd, target),
+                        }
                     }
                 }
             }
@@ -186,15 +240,17 @@ struct Strip<'a> {
     kernel: &'a [f32],
     epilogue: Epilogue<'a>,
     channel: usize,
-    rows: Range<usize>,
-    columns: Range<usize>,
+    /// Rows and columns that the target has of it.
+    rows: usize,
+    columns: usize,
+    layout: Layout,
 }
 
 impl Strip<'_> {
     /// Computes `N` vectors in `R` rows, of which those inside the target are kept. With more than one row, the kernel is not
-    /// dilated from row to row.
+    /// dilated from row to row. `target` begins with the first column of the first row.
     #[inline(always)]
-    fn compute<S: Simd, const N: usize, const R: usize>(&self, simd: S, target: &mut TargetRows<'_>) {
+    fn compute<S: Simd, const N: usize, const R: usize>(&self, simd: S, target: &mut [f32]) {
         let mut sums = [[simd.splat_f32s(0.0); N]; R];
         let VerticalTaps {
             kernel: down,
@@ -220,9 +276,10 @@ impl Strip<'_> {
                 }
             }
         }
-        for (row, sums) in self.rows.clone().zip(sums) {
-            let target = &mut target.channel_mut(row, self.channel)[self.columns.clone()];
-            self.epilogue.write_vectors(simd, self.channel, sums, target);
+        for (row, sums) in (0..self.rows).zip(sums) {
+            let target = &mut target[row * self.layout.row..][..self.columns];
+            self.epilogue
+                .write_vectors(simd, self.channel, sums, None, target);
         }
     }
 }

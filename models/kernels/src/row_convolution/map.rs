@@ -46,6 +46,28 @@ impl RowMap {
         copy
     }
 
+    /// Some of the rows, where they lie.
+    pub(crate) fn seen(&self, rows: Range<usize>) -> SeenMap<'_> {
+        let size = self.channels * self.width;
+        SeenMap {
+            rows: rows.len(),
+            channels: self.channels,
+            width: self.width,
+            values: &self.values[rows.start * size..rows.end * size],
+        }
+    }
+
+    /// Some of the rows, to fill in.
+    pub(crate) fn target(&mut self, rows: Range<usize>) -> TargetRows<'_> {
+        let size = self.channels * self.width;
+        TargetRows {
+            rows: rows.len(),
+            channels: self.channels,
+            width: self.width,
+            values: &mut self.values[rows.start * size..rows.end * size],
+        }
+    }
+
     pub(super) fn all_rows(&mut self) -> TargetRows<'_> {
         TargetRows {
             rows: self.rows,
@@ -149,9 +171,27 @@ impl RowMap {
     }
 }
 
+/// Rows of a map, as a convolution sees them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SeenMap<'a> {
+    pub(super) rows: usize,
+    pub(super) channels: usize,
+    pub(super) width: usize,
+    /// `[rows][channels][width]`
+    pub(super) values: &'a [f32],
+}
+
+impl<'a> SeenMap<'a> {
+    #[inline(always)]
+    pub(super) fn channel(self, row: usize, channel: usize) -> &'a [f32] {
+        let start = (row * self.channels + channel) * self.width;
+        &self.values[start..start + self.width]
+    }
+}
+
 /// Rows of a map, as a convolution fills them in.
 #[derive(Debug)]
-pub(super) struct TargetRows<'a> {
+pub(crate) struct TargetRows<'a> {
     pub(super) rows: usize,
     pub(super) channels: usize,
     pub(super) width: usize,

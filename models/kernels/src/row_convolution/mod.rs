@@ -25,6 +25,7 @@ mod instruction_set;
 mod int8;
 mod map;
 mod panel;
+mod perceptron;
 mod pointwise;
 mod product;
 mod strip;
@@ -39,14 +40,15 @@ pub(crate) use buffer_pool::PooledBuffer;
 pub(crate) use depthwise::DepthwiseConvolution;
 pub(crate) use map::RowMap;
 use map::TargetRows;
+pub(crate) use perceptron::{Added, RowPerceptron};
 
 use crate::activation::Activation;
 use crate::convolution::Conv2dShape;
 use crate::precision::Precision;
 use direct::{Direct, DirectPass};
 pub(crate) use instruction_set::InstructionSet;
-use pointwise::{Perceptron, Pointwise, PointwisePass};
-use product::{MAX_COLUMNS, store};
+use pointwise::{Pointwise, PointwisePass};
+use product::store;
 use toom_cook::POINTS;
 use winograd::{Winograd, WinogradPass};
 
@@ -101,66 +103,9 @@ impl RowConvolution {
         None
     }
 
-    /// Adds the map after the convolution and its bias to `target`, which is a map of its size, and applies `activation` to the
-    /// sum.
-    pub(crate) fn accumulate(&self, target: &mut [f32], map: &RowMap, activation: Activation) {
-        self.accumulate_on(InstructionSet::detect(), target, map, activation);
-    }
-
-    fn accumulate_on(
-        &self,
-        instructions: InstructionSet,
-        target: &mut [f32],
-        map: &RowMap,
-        activation: Activation,
-    ) {
-        let target = TargetRows {
-            rows: self.output(map.rows, 0),
-            channels: self.shape.outputs,
-            width: self.output(map.width, 1),
-            values: target,
-        };
-        let epilogue = Epilogue {
-            accumulates: true,
-            ..Epilogue::new(&self.bias, activation)
-        };
-        self.run(instructions, map, epilogue, target);
-    }
-
-    /// The map after this convolution, `activation` and the convolution `narrow`, both of single pixels, with the map added where
-    /// `residual` is `true`; `None` for other convolutions, and for other functions than GELU where they are int8-quantised. `factors` scale the channels of the map before.
-    pub(crate) fn perceptron(
-        &self,
-        activation: Activation,
-        narrow: &Self,
-        residual: bool,
-        map: &RowMap,
-        factors: Option<&[f32]>,
-    ) -> Option<RowMap> {
-        #[cfg(target_arch = "x86_64")]
-        if let (Form::Int8(widen), Form::Int8(last)) = (&self.form, &narrow.form) {
-            let are_of_pixels = Pointwise::fits(&self.shape) && Pointwise::fits(&narrow.shape);
-            let layer = |convolution, bias| int8::Layer { convolution, bias };
-            let perceptron = int8::Perceptron {
-                widen: layer(widen, &self.bias),
-                narrow: layer(last, &narrow.bias),
-                residual,
-            };
-            return (are_of_pixels && activation == Activation::Gelu)
-                .then(|| perceptron.forward(map, factors));
-        }
-        let (Form::Pointwise(widen), Form::Pointwise(last)) = (&self.form, &narrow.form) else {
-            return None;
-        };
-        let perceptron = Perceptron {
-            widen,
-            widen_bias: &self.bias,
-            activation,
-            narrow: last,
-            narrow_bias: &narrow.bias,
-            residual,
-        };
-        Some(perceptron.forward(InstructionSet::detect(), map, factors))
+    /// Number of channels of the result.
+    pub(crate) fn outputs(&self) -> usize {
+        self.shape.outputs
     }
 
     /// Returns for each pixel the channel with the largest score after this convolution, of single pixels and int8-quantised, and its
@@ -339,67 +284,53 @@ impl VerticalTaps {
 #[derive(Debug, Clone, Copy)]
 struct Epilogue<'a> {
     bias: &'a [f32],
-    /// `true` adds the former values of the target before the activation.
-    accumulates: bool,
     activation: Activation,
 }
 
 impl<'a> Epilogue<'a> {
     fn new(bias: &'a [f32], activation: Activation) -> Self {
-        Self {
-            bias,
-            accumulates: false,
-            activation,
-        }
+        Self { bias, activation }
     }
-}
 
-impl Epilogue<'_> {
     /// Writes the sums of one output channel.
     #[inline(always)]
     fn write(self, output: usize, sums: &[f32], target: &mut [f32]) {
         let bias = self.bias[output];
-        let pairs = target.iter_mut().zip(sums);
-        if self.accumulates {
-            pairs.for_each(|(target, &sum)| *target += sum + bias);
-        } else {
-            pairs.for_each(|(target, &sum)| *target = sum + bias);
+        for (target, &sum) in target.iter_mut().zip(sums) {
+            *target = sum + bias;
         }
         self.activation.of_each(target);
     }
 
-    /// Writes sums that are still in registers; there are vectors for all of the target.
+    /// Writes sums that are still in registers; there are vectors for all of the target. `added` is added before the activation.
     #[inline(always)]
     fn write_vectors<S: Simd, const N: usize>(
         self,
         simd: S,
         output: usize,
         mut sums: [S::f32s; N],
+        added: Option<&[f32]>,
         target: &mut [f32],
     ) {
-        if !self.activation.in_vectors() {
-            // A function that is a plain loop goes by way of an array.
-            let mut values = [0.0; MAX_COLUMNS];
-            store::<S, N>(sums, &mut values);
-            self.write(output, &values[..N * S::F32_LANES], target);
-            return;
-        }
         let bias = simd.splat_f32s(self.bias[output]);
         for sum in sums.iter_mut() {
             *sum = simd.add_f32s(*sum, bias);
         }
-        if self.accumulates {
-            for (sum, held) in sums.iter_mut().zip(target.chunks(S::F32_LANES)) {
-                *sum = simd.add_f32s(*sum, simd.partial_load_f32s(held));
+        if let Some(added) = added {
+            for (sum, added) in sums.iter_mut().zip(added.chunks(S::F32_LANES)) {
+                *sum = simd.add_f32s(*sum, simd.partial_load_f32s(added));
             }
         }
         self.activation.apply(simd, &mut sums);
         if target.len() == N * S::F32_LANES {
             store::<S, N>(sums, target);
-            return;
+        } else {
+            for (target, sum) in target.chunks_mut(S::F32_LANES).zip(sums) {
+                simd.partial_store_f32s(target, sum);
+            }
         }
-        for (target, sum) in target.chunks_mut(S::F32_LANES).zip(sums) {
-            simd.partial_store_f32s(target, sum);
+        if !self.activation.in_vectors() {
+            self.activation.of_each(target);
         }
     }
 }

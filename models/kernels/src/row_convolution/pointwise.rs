@@ -8,6 +8,8 @@ use pulp::{Simd, WithSimd};
 
 use super::buffer_pool::PooledBuffer;
 use super::instruction_set::InstructionSet;
+use super::map::SeenMap;
+use super::perceptron::Added;
 use super::product::{MAX_COLUMNS, OUTPUTS, PackedWeights, columns_at_once, load};
 use super::strip::Strip;
 use super::{Epilogue, RowMap, TargetRows};
@@ -60,7 +62,7 @@ fn sums<S: Simd, const N: usize>(
     sums
 }
 
-/// Writes the sums of a block of outputs for a strip into a map.
+/// Writes the sums of a block of outputs for a strip into a map, and what is added to them.
 #[inline(always)]
 fn write<S: Simd, const N: usize>(
     simd: S,
@@ -68,26 +70,27 @@ fn write<S: Simd, const N: usize>(
     block: usize,
     sums: [[S::f32s; N]; OUTPUTS],
     strip: Strip,
+    added: Option<SeenMap<'_>>,
     target: &mut TargetRows<'_>,
 ) {
     let (row, column) = (strip.first / target.width, strip.first % target.width);
     let outputs = block * OUTPUTS..target.channels.min((block + 1) * OUTPUTS);
     for (output, sums) in outputs.zip(sums) {
         if column + strip.count <= target.width {
-            let target = &mut target.channel_mut(row, output)[column..column + strip.count];
-            epilogue.write_vectors(simd, output, sums, target);
+            let columns = column..column + strip.count;
+            let added = added.map(|added| &added.channel(row, output)[columns.clone()]);
+            let target = &mut target.channel_mut(row, output)[columns];
+            epilogue.write_vectors(simd, output, sums, added, target);
             continue;
         }
-        let mut values = [0.0; MAX_COLUMNS];
-        if epilogue.accumulates {
-            strip.each_piece(target, output, |place, piece| {
-                values[place..place + piece.len()].copy_from_slice(piece);
-            });
-        }
-        epilogue.write_vectors(simd, output, sums, &mut values[..N * S::F32_LANES]);
-        strip.each_piece(target, output, |place, piece| {
-            piece.copy_from_slice(&values[place..place + piece.len()]);
+        let mut gathered = [0.0; MAX_COLUMNS];
+        let added = added.map(|added| {
+            strip.gather(added, output, &mut gathered);
+            &gathered[..]
         });
+        let mut values = [0.0; MAX_COLUMNS];
+        epilogue.write_vectors(simd, output, sums, added, &mut values[..N * S::F32_LANES]);
+        strip.scatter(&values, target, output);
     }
 }
 
@@ -117,7 +120,7 @@ impl WithSimd for PointwisePass<'_> {
         let mut panels = PooledBuffer::take(together.min(strips.len()) * of_a_strip);
         for strips in strips.chunks(together) {
             for (strip, panel) in strips.iter().zip(panels.chunks_exact_mut(of_a_strip.max(1))) {
-                strip.pack(map, None, columns, panel);
+                strip.pack(map.seen(0..map.rows), None, columns, panel);
             }
             for (block, weights) in weights.blocks().enumerate() {
                 for (strip, panel) in strips.iter().zip(panels.chunks_exact(of_a_strip.max(1))) {
@@ -125,19 +128,19 @@ impl WithSimd for PointwisePass<'_> {
                     match strip.count.div_ceil(S::F32_LANES) {
                         0 | 1 => {
                             let sums = sums::<S, 1>(simd, panel, columns, weights);
-                            write(simd, epilogue, block, sums, *strip, target);
+                            write(simd, epilogue, block, sums, *strip, None, target);
                         }
                         2 => {
                             let sums = sums::<S, 2>(simd, panel, columns, weights);
-                            write(simd, epilogue, block, sums, *strip, target);
+                            write(simd, epilogue, block, sums, *strip, None, target);
                         }
                         3 => {
                             let sums = sums::<S, 3>(simd, panel, columns, weights);
-                            write(simd, epilogue, block, sums, *strip, target);
+                            write(simd, epilogue, block, sums, *strip, None, target);
                         }
                         _ => {
                             let sums = sums::<S, 4>(simd, panel, columns, weights);
-                            write(simd, epilogue, block, sums, *strip, target);
+                            write(simd, epilogue, block, sums, *strip, None, target);
                         }
                     }
                 }
@@ -154,33 +157,32 @@ pub(super) struct Perceptron<'a> {
     pub(super) activation: Activation,
     pub(super) narrow: &'a Pointwise,
     pub(super) narrow_bias: &'a [f32],
-    /// `true` adds what went in.
-    pub(super) residual: bool,
+    pub(super) added: Added<'a>,
+    pub(super) after: Activation,
 }
 
 impl Perceptron<'_> {
-    /// The map after both convolutions; `factors` scale the channels of `map` before.
-    pub(super) fn forward(
+    /// Fills in the target, which has the size of the map; `factors` scale the channels of the map before.
+    pub(super) fn fill(
         self,
         instructions: InstructionSet,
-        map: &RowMap,
+        map: SeenMap<'_>,
         factors: Option<&[f32]>,
-    ) -> RowMap {
-        let mut target = RowMap::unset(map.rows, self.narrow_bias.len(), map.width);
+        target: TargetRows<'_>,
+    ) {
         instructions.run(PerceptronPass {
             perceptron: self,
             map,
             factors,
-            target: target.all_rows(),
+            target,
         });
-        target
     }
 }
 
 /// One use of a perceptron, on one map.
 struct PerceptronPass<'a> {
     perceptron: Perceptron<'a>,
-    map: &'a RowMap,
+    map: SeenMap<'a>,
     factors: Option<&'a [f32]>,
     target: TargetRows<'a>,
 }
@@ -223,7 +225,8 @@ impl PerceptronPass<'_> {
             activation,
             narrow,
             narrow_bias,
-            residual,
+            added,
+            after,
         } = self.perceptron;
         let between = Epilogue::new(widen_bias, activation);
         let blocks = middle.chunks_exact_mut(OUTPUTS * columns);
@@ -231,13 +234,17 @@ impl PerceptronPass<'_> {
             let sums = sums::<S, N>(simd, seen, columns, weights);
             let outputs = block * OUTPUTS..widen_bias.len();
             for ((output, sums), middle) in outputs.zip(sums).zip(middle.chunks_exact_mut(columns)) {
-                between.write_vectors(simd, output, sums, &mut middle[..N * S::F32_LANES]);
+                between.write_vectors(simd, output, sums, None, &mut middle[..N * S::F32_LANES]);
             }
         }
-        let after = Epilogue::new(narrow_bias, Activation::None);
+        let after = Epilogue::new(narrow_bias, after);
+        let map = match added {
+            Added::Map(map) => Some(map),
+            Added::Nothing | Added::Input => None,
+        };
         for (block, weights) in narrow.weights.blocks().enumerate() {
             let mut sums = sums::<S, N>(simd, middle, columns, weights);
-            if residual {
+            if matches!(added, Added::Input) {
                 let inputs = seen.chunks_exact(columns).skip(block * OUTPUTS);
                 for (sums, input) in sums.iter_mut().zip(inputs) {
                     for (sum, input) in sums.iter_mut().zip(load::<S, N>(input)) {
@@ -245,7 +252,7 @@ impl PerceptronPass<'_> {
                     }
                 }
             }
-            write(simd, after, block, sums, strip, &mut self.target);
+            write(simd, after, block, sums, strip, map, &mut self.target);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Strips: pixels of a map that follow each other from row to row, as many as a product has columns.
 
-use super::{RowMap, TargetRows};
+use super::TargetRows;
+use super::map::SeenMap;
 
 /// Pixels that follow each other from row to row, as a strip of a product.
 #[derive(Debug, Clone, Copy)]
@@ -32,7 +33,7 @@ impl Strip {
 
     /// Copies the strip into a panel of `columns` columns a channel, each channel times its factor.
     #[inline(always)]
-    pub(super) fn pack(self, map: &RowMap, factors: Option<&[f32]>, columns: usize, panel: &mut [f32]) {
+    pub(super) fn pack(self, map: SeenMap<'_>, factors: Option<&[f32]>, columns: usize, panel: &mut [f32]) {
         let mut place = 0;
         for (row, column, count) in self.pieces(map.width) {
             let row = &map.values[row * map.channels * map.width..][..map.channels * map.width];
@@ -62,6 +63,34 @@ impl Strip {
         }
     }
 
+    /// Adds a panel of `columns` columns a channel to a map, and puts the sums, or `least` where they are below it, to where the
+    /// strip lies in the target.
+    #[inline(always)]
+    #[cfg(target_arch = "x86_64")]
+    pub(super) fn unpack_sum(
+        self,
+        panel: &[f32],
+        columns: usize,
+        map: SeenMap<'_>,
+        least: f32,
+        target: &mut TargetRows<'_>,
+    ) {
+        let mut place = 0;
+        let (channels, width) = (target.channels, target.width);
+        for (row, column, count) in self.pieces(width) {
+            let row = row * channels * width..(row + 1) * channels * width;
+            let seen = map.values[row.clone()].chunks_exact(width);
+            let target = target.values[row].chunks_exact_mut(width);
+            for ((panel, seen), target) in panel.chunks_exact(columns).zip(seen).zip(target) {
+                let (panel, seen) = (&panel[place..place + count], &seen[column..column + count]);
+                for ((target, one), other) in target[column..column + count].iter_mut().zip(panel).zip(seen) {
+                    *target = (one + other).max(least);
+                }
+            }
+            place += count;
+        }
+    }
+
     /// Copies a panel of `columns` columns a channel to where the strip lies in a map.
     #[inline(always)]
     #[cfg(target_arch = "x86_64")]
@@ -84,20 +113,23 @@ impl Strip {
         }
     }
 
-    /// Hands the parts of the target that the strip covers in one channel on, with their places in the strip.
+    /// Copies the start of `values` to where the strip lies in a channel of the target.
     #[inline(always)]
-    pub(super) fn each_piece(
-        self,
-        target: &mut TargetRows<'_>,
-        channel: usize,
-        mut handle: impl FnMut(usize, &mut [f32]),
-    ) {
+    pub(super) fn scatter(self, values: &[f32], target: &mut TargetRows<'_>, channel: usize) {
         let mut place = 0;
         for (row, column, count) in self.pieces(target.width) {
-            handle(
-                place,
-                &mut target.channel_mut(row, channel)[column..column + count],
-            );
+            target.channel_mut(row, channel)[column..column + count]
+                .copy_from_slice(&values[place..place + count]);
+            place += count;
+        }
+    }
+
+    /// Copies what lies where the strip does in a channel of a map to the start of `values`.
+    #[inline(always)]
+    pub(super) fn gather(self, map: SeenMap<'_>, channel: usize, values: &mut [f32]) {
+        let mut place = 0;
+        for (row, column, count) in self.pieces(map.width) {
+            values[place..place + count].copy_from_slice(&map.channel(row, channel)[column..column + count]);
             place += count;
         }
     }

@@ -23,6 +23,35 @@ fn instruction_sets() -> Vec<InstructionSet> {
     known
 }
 
+fn activations() -> impl Strategy<Value = Activation> {
+    prop::sample::select(vec![
+        Activation::None,
+        Activation::Relu,
+        Activation::Sigmoid,
+        Activation::Gelu,
+        Activation::HardSigmoid,
+        Activation::HardSwish,
+        Activation::Swish,
+    ])
+}
+
+impl RowMap {
+    /// The rows of each channel, one after the other.
+    fn rows_in_one(&self) -> Self {
+        let channels = 0..self.channels;
+        let values: Vec<f32> = channels
+            .flat_map(|channel| (0..self.rows).flat_map(move |row| self.channel(row, channel)))
+            .copied()
+            .collect();
+        Self {
+            rows: 1,
+            channels: self.channels,
+            width: self.rows * self.width,
+            values: values.into(),
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn agrees_with_the_backends_convolution(
@@ -102,47 +131,41 @@ proptest! {
     }
 
     #[test]
-    fn what_the_target_held_is_added_before_the_activation(
-        [rows, width] in [1_usize..9, 1_usize..300],
-        [inputs, outputs] in [14_usize..18, 1_usize..9],
-        kernel in prop::sample::select(vec![[1, 1], [3, 3], [1, 5]]),
-        stride in prop::sample::select(vec![[1, 1], [2, 1]]),
-        dilation in prop::sample::select(vec![[1, 1], [1, 2], [1, 3]]),
-        padded: bool,
-        activation in prop::sample::select(vec![
-            Activation::None, Activation::Relu, Activation::Sigmoid, Activation::Gelu,
-            Activation::HardSigmoid, Activation::HardSwish, Activation::Swish,
-        ]),
+    fn a_perceptron_is_its_convolutions_one_after_the_other(
+        [rows, width] in [1_usize..9, 1_usize..150],
+        [inputs, hidden, outputs] in [1_usize..18, 1_usize..20, 1_usize..9],
+        between in activations(),
+        after in activations(),
+        added in 0_usize..3,
+        in_one_row: bool,
         seed in 0_usize..100,
     ) {
-        let reach = [0, 1].map(|axis| (kernel[axis] - 1) * dilation[axis]);
-        prop_assume!(padded || (rows > reach[0] && width > reach[1]));
-        let padding = if padded { reach.map(|reach| reach / 2) } else { [0, 0] };
-        let shape = Conv2dShape { inputs, outputs, kernel, stride, dilation, padding, after: [0, 0], groups: 1, stored_flat: false };
-        let weight = numbers(outputs * inputs * kernel[0] * kernel[1], seed);
-        let map = RowMap { rows, channels: inputs, width, values: numbers(inputs * rows * width, seed + 1).into() };
-        // From 16 inputs the first is in whole numbers, where the processor has them.
-        let mut forms = vec![Form::of(&weight, &shape, Precision::Int8), Form::Direct(Direct::new(&weight, &shape))];
-        if kernel[1] > 1 {
-            forms.push(Form::Long(Box::new(Winograd::new(&weight, &shape))));
-        }
-        if kernel[1] == 3 {
-            forms.push(Form::Short(Box::new(Winograd::new(&weight, &shape))));
-        }
-        for form in forms {
-            let convolution = RowConvolution { form, shape, bias: numbers(outputs, seed + 2) };
-            for instructions in instruction_sets() {
-                let alone = convolution.forward_on(instructions, &map, Activation::None);
-                let held = numbers(alone.values.len(), seed + 3);
-                let mut actual = held.clone();
-                convolution.accumulate_on(instructions, &mut actual, &map, activation);
-                for ((actual, held), alone) in actual.iter().zip(held).zip(alone.values.iter()) {
-                    let sum = held + alone;
-                    let mut expected = [sum];
-                    activation.of_each(&mut expected);
-                    let [expected] = expected;
-                    prop_assert!((actual - expected).abs() < 1e-5, "{actual} {expected} {instructions:?}");
-                }
+        let outputs = if added == 1 { inputs } else { outputs };
+        let layer = |inputs, outputs, seed| {
+            let weight = numbers(outputs * inputs, seed);
+            RowConvolution::new(&weight, numbers(outputs, seed + 1), Conv2dShape::pointwise(inputs, outputs), Precision::Full)
+        };
+        let (widen, narrow) = (layer(inputs, hidden, seed), layer(hidden, outputs, seed + 2));
+        let of_channels = |channels, seed| RowMap { rows, channels, width, values: numbers(rows * channels * width, seed).into() };
+        let (map, held) = (of_channels(inputs, seed + 3), of_channels(outputs, seed + 4));
+        let alone = narrow.forward(&widen.forward(&map, between), Activation::None);
+        let mut expected = match added {
+            0 => alone,
+            1 => alone.add(&map),
+            _ => alone.add(&held),
+        };
+        after.of_each(&mut expected.values);
+
+        let added = [Added::Nothing, Added::Input, Added::Map(held.seen(0..rows))][added];
+        let perceptron = RowPerceptron { widen: &widen, between, narrow: &narrow, added, after };
+        // Pixels have the same numbers in a map and in one of a single row.
+        let seen = if in_one_row { map.rows_in_one() } else { map };
+        for instructions in instruction_sets() {
+            let mut actual = RowMap::unset(rows, outputs, width);
+            let filled = perceptron.fill_on(instructions, seen.seen(0..seen.rows), None, actual.target(0..rows));
+            prop_assert!(filled.is_some());
+            for (actual, expected) in actual.values.iter().zip(expected.values.iter()) {
+                prop_assert!((actual - expected).abs() < 1e-4, "{actual} {expected} {instructions:?}");
             }
         }
     }
@@ -162,15 +185,19 @@ proptest! {
         let bias = numbers(channels, seed + 2);
         let all = DepthwiseConvolution::new(weight.clone(), bias.clone(), shape);
         let first = cut.min(rows - 1);
+        let in_one = all.rows_in_one(&map, first..rows, Activation::Relu);
+        let whole = all.forward(&map, Activation::Relu).rows_of(first..rows).rows_in_one();
+        prop_assert_eq!([in_one.rows, in_one.channels, in_one.width], [1, channels, (rows - first) * width]);
+        prop_assert_eq!(&*in_one.values, &*whole.values);
         for instructions in instruction_sets() {
-            let actual = all.rows_on(instructions, &map, first..rows, Activation::Relu);
+            let actual = all.forward_on(instructions, &map, Activation::Relu);
             for (channel, weight) in weight.chunks_exact(kernel * kernel).enumerate() {
                 let values: Vec<f32> = (0..rows).flat_map(|row| map.channel(row, channel)).copied().collect();
                 let shape = Conv2dShape::square(1, 1, kernel, [1, 1]).dilated(dilation);
                 let one = RowConvolution::new(weight, vec![bias[channel]], shape, Precision::Full);
                 let expected = one.forward(&RowMap { rows, channels: 1, width, values: values.into() }, Activation::Relu);
-                for row in first..rows {
-                    for (actual, expected) in actual.channel(row - first, channel).iter().zip(expected.channel(row, 0)) {
+                for row in 0..rows {
+                    for (actual, expected) in actual.channel(row, channel).iter().zip(expected.channel(row, 0)) {
                         prop_assert!((actual - expected).abs() < 1e-5, "{actual} {expected} {instructions:?}");
                     }
                 }

@@ -222,7 +222,6 @@ impl<const TILE: usize> WinogradPass<'_, TILE> {
             self.target.channels.div_ceil(OUTPUTS),
             band.tiles().div_ceil(strip),
         );
-        let dilation = self.convolution.dilation;
         let mut columns = [[0.0; MAX_COLUMNS]; TILE];
         let mut tiles = [[0.0; TILE]; MAX_COLUMNS];
         let mut finished = [[0.0; TILE]; MAX_COLUMNS];
@@ -244,39 +243,26 @@ impl<const TILE: usize> WinogradPass<'_, TILE> {
                 // The target has its columns side by side, not its tiles.
                 interleave(&columns, &mut tiles[..count]);
                 let finished = &mut finished[..count];
-                // The epilogue adds to what it writes over, so that has to have the layout of the tiles.
-                if self.epilogue.accumulates {
-                    self.each_line_of_strip(band, number * strip, finished, output, |tiles, target| {
-                        gather(target, 0, 0.0, 0, dilation, tiles);
-                    });
-                }
                 self.epilogue
                     .write(output, tiles[..count].as_flattened(), finished.as_flattened_mut());
-                self.each_line_of_strip(band, number * strip, finished, output, |tiles, target| {
-                    scatter(tiles, dilation, target);
-                });
+                self.scatter_strip(band, number * strip, finished, output);
             }
         }
     }
 
-    /// Hands tiles from the tile `first` of the band on to `handle`, line by line, with the part of the target in which their
-    /// columns have every `dilation`-th place.
+    /// Scatters tiles from the tile `first` of the band on to the target, line by line, where their columns have every
+    /// `dilation`-th place.
     #[inline(always)]
-    fn each_line_of_strip(
-        &mut self,
-        band: &Band,
-        first: usize,
-        mut tiles: &mut [[f32; TILE]],
-        output: usize,
-        handle: impl Fn(&mut [f32], &mut [f32]),
-    ) {
+    fn scatter_strip(&mut self, band: &Band, first: usize, mut tiles: &[[f32; TILE]], output: usize) {
+        let dilation = self.convolution.dilation;
         for line in band.lines_of_strip(first, tiles.len()) {
-            let (of_line, after) = tiles.split_at_mut(line.tiles);
+            let (of_line, after) = tiles.split_at(line.tiles);
             tiles = after;
-            let start = line.phase + self.convolution.dilation * TILE * line.first_tile;
+            let start = line.phase + dilation * TILE * line.first_tile;
             let target = self.target.channel_mut(line.row, output);
-            handle(
-                of_line.as_flattened_mut(),
+            scatter(
+                of_line.as_flattened(),
+                dilation,
                 target.get_mut(start..).unwrap_or_default(),
             );
         }

@@ -27,8 +27,6 @@ pub(super) struct Row<'a> {
     pub(super) factors: &'a [f32],
     /// Number added to the scaled sums of each output: its bias, less the share of the zero point.
     pub(super) offsets: &'a [f32],
-    /// `true` adds the former values of the target before the activation.
-    pub(super) accumulates: bool,
     pub(super) relu: bool,
     pub(super) width: usize,
 }
@@ -126,25 +124,16 @@ fn strip<const N: usize>(row: &Row<'_>, first: usize, count: usize, target: &mut
             sums::<N>(seen, row.starts, weights).into_iter().zip(&mut outputs)
         {
             let (factor, offset) = (_mm512_set1_ps(factor), _mm512_set1_ps(offset));
-            let finished = |sum, held: &[f32; LANES]| {
-                let sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), factor, offset);
-                let sum = if row.accumulates {
-                    _mm512_add_ps(sum, _mm512_loadu_ps(held))
-                } else {
-                    sum
-                };
-                _mm512_max_ps(sum, floor)
-            };
+            let finished =
+                |sum| _mm512_max_ps(_mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), factor, offset), floor);
             let (whole, rest) = target.as_chunks_mut::<LANES>();
             for (target, &sum) in whole.iter_mut().zip(&sums) {
-                _mm512_storeu_ps(target, finished(sum, target));
+                _mm512_storeu_ps(target, finished(sum));
             }
             if !rest.is_empty() {
                 // A vector that is not full would write over the next channel: it goes by way of an array.
                 let mut values = [0.0; LANES];
-                values[..rest.len()].copy_from_slice(rest);
-                let last = finished(sums[N - 1], &values);
-                _mm512_storeu_ps(&mut values, last);
+                _mm512_storeu_ps(&mut values, finished(sums[N - 1]));
                 rest.copy_from_slice(&values[..rest.len()]);
             }
         }

@@ -19,7 +19,7 @@ use archmage::{SimdToken, X64V4xToken};
 
 use self::kernel::{LANES, Row, VECTORS, Weights};
 pub(super) use self::layer::Layer;
-pub(super) use self::perceptron::Perceptron;
+pub(super) use self::perceptron::{Between, Perceptron};
 use super::buffer_pool::PooledBuffer;
 use super::panel::Windows;
 use super::product::PackedWeights;
@@ -146,7 +146,6 @@ impl Int8 {
                 weights: &self.weights,
                 factors: &factors,
                 offsets: &offsets,
-                accumulates: epilogue.accumulates,
                 relu,
                 width,
             };

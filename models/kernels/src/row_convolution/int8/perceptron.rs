@@ -1,4 +1,4 @@
-//! Two int8-quantised convolutions of single pixels with GELU between, strip after strip of pixels.
+//! Two int8-quantised convolutions of single pixels with GELU or ReLU between, strip after strip of pixels.
 //!
 //! What goes in and what lies between is quantised anew for each strip, by its own range: both are in the cache when they are
 //! looked through, and neighbouring pixels need fewer levels than a whole map does.
@@ -6,29 +6,58 @@
 use archmage::prelude::*;
 
 use super::super::buffer_pool::PooledBuffer;
+use super::super::map::{SeenMap, TargetRows};
+use super::super::perceptron::Added;
 use super::super::strip::Strip;
-use super::super::{RowMap, TargetRows};
 use super::kernel::{LANES, OUTPUTS, VECTORS, range};
 use super::layer::{COLUMNS, Layer, quantize, sums};
 use super::{Int8, Quantization};
+use crate::activation::Activation;
 
 /// Value below which GELU gives none, not even roughly: its minimum is -0.17, and a byte has no place for what is below the range.
 const LEAST_GELU: f32 = -0.18;
 
-/// Two convolutions of single pixels with GELU between.
+/// Function between the convolutions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum Between {
+    Gelu,
+    Relu,
+}
+
+impl Between {
+    /// The function, or `None` where it is neither.
+    pub(in super::super) fn of(activation: Activation) -> Option<Self> {
+        match activation {
+            Activation::Gelu => Some(Self::Gelu),
+            Activation::Relu => Some(Self::Relu),
+            _ => None,
+        }
+    }
+
+    /// A value that none is below.
+    fn least(self) -> f32 {
+        match self {
+            Self::Gelu => LEAST_GELU,
+            Self::Relu => 0.0,
+        }
+    }
+}
+
+/// Two convolutions of single pixels with a function between.
 #[derive(Debug, Clone, Copy)]
 pub(in super::super) struct Perceptron<'a> {
     pub(in super::super) widen: Layer<'a>,
+    pub(in super::super) between: Between,
     pub(in super::super) narrow: Layer<'a>,
-    /// `true` adds what went in.
-    pub(in super::super) residual: bool,
+    pub(in super::super) added: Added<'a>,
+    /// `true` sets what is below zero to zero at the end.
+    pub(in super::super) relu: bool,
 }
 
 impl Perceptron<'_> {
-    /// The map after both convolutions; `factors` scale the channels of `map` before.
-    pub(in super::super) fn forward(self, map: &RowMap, factors: Option<&[f32]>) -> RowMap {
+    /// Fills in the target, which has the rows and columns of the map; `factors` scale the channels of the map before.
+    pub(in super::super) fn fill(self, map: SeenMap<'_>, factors: Option<&[f32]>, target: TargetRows<'_>) {
         let (inputs, outputs) = (map.channels, self.narrow.bias.len());
-        let mut target = RowMap::unset(map.rows, outputs, map.width);
         let hidden = self.widen.outputs();
         let quads = self.widen.convolution.quads.max(self.narrow.convolution.quads);
         let panel = |channels: usize| PooledBuffer::take(channels.next_multiple_of(OUTPUTS) * COLUMNS);
@@ -41,17 +70,16 @@ impl Perceptron<'_> {
             after: panel(outputs),
             words: panel(quads),
             scales: Vec::with_capacity(hidden.max(self.narrow.outputs())),
-            target: target.all_rows(),
+            target,
         };
         run(self.widen.convolution.processor, &mut pass);
-        target
     }
 }
 
 /// One use of a perceptron, on one map. Panels are `[channels][columns of the strip]`.
 struct Pass<'a> {
     perceptron: Perceptron<'a>,
-    map: &'a RowMap,
+    map: SeenMap<'a>,
     factors: Option<&'a [f32]>,
     seen: PooledBuffer,
     hidden: PooledBuffer,
@@ -79,8 +107,10 @@ fn run(processor: X64V4xToken, pass: &mut Pass<'_>) {
 fn compute<const N: usize>(processor: X64V4xToken, pass: &mut Pass<'_>, strip: Strip) {
     let Perceptron {
         widen,
+        between,
         narrow,
-        residual,
+        added,
+        relu,
     } = pass.perceptron;
     let columns = N * LANES;
     let words: &mut [u32] = bytemuck::cast_slice_mut(&mut pass.words);
@@ -94,19 +124,31 @@ fn compute<const N: usize>(processor: X64V4xToken, pass: &mut Pass<'_>, strip: S
     let features = Quantization::of(range(processor, seen));
     quantize::<N>(&pass.seen, widen.convolution.quads, features, words);
     widen.scale(features, 0.0, &mut pass.scales);
-    let high = through_gelu::<N>(widen.convolution, words, &pass.scales, &mut pass.hidden);
+    let (convolution, hidden) = (widen.convolution, &mut pass.hidden);
+    let high = match between {
+        Between::Gelu => first::<N, true>(convolution, words, &pass.scales, hidden),
+        Between::Relu => first::<N, false>(convolution, words, &pass.scales, hidden),
+    };
 
-    let features = Quantization::of((LEAST_GELU, high));
+    let features = Quantization::of((between.least(), high));
     quantize::<N>(&pass.hidden, narrow.convolution.quads, features, words);
     narrow.scale(features, 0.0, &mut pass.scales);
-    let added = residual.then_some(&*pass.seen);
-    linear::<N>(narrow.convolution, words, &pass.scales, added, &mut pass.after);
-    strip.unpack(&pass.after, columns, &mut pass.target);
+    let input = matches!(added, Added::Input).then_some(&*pass.seen);
+    // A floor of minus infinity changes nothing.
+    let least = if relu { 0.0 } else { f32::NEG_INFINITY };
+    let (convolution, after) = (narrow.convolution, &mut pass.after);
+    if let Added::Map(map) = added {
+        last::<N>(convolution, words, &pass.scales, input, f32::NEG_INFINITY, after);
+        strip.unpack_sum(after, columns, map, least, &mut pass.target);
+    } else {
+        last::<N>(convolution, words, &pass.scales, input, least, after);
+        strip.unpack(after, columns, &mut pass.target);
+    }
 }
 
-/// Fills `target` with what a convolution and GELU make of quantised features, and returns the largest value, or zero.
+/// Fills `target` with what a convolution and GELU, or else ReLU, make of quantised features, and returns the largest value, or zero.
 #[rite(v4x, import_intrinsics)]
-fn through_gelu<const N: usize>(
+fn first<const N: usize, const GELU: bool>(
     convolution: &Int8,
     words: &[u32],
     scales: &[(f32, f32)],
@@ -121,8 +163,12 @@ fn through_gelu<const N: usize>(
             let (factor, offset) = scales[output];
             let (factor, offset) = (_mm512_set1_ps(factor), _mm512_set1_ps(offset));
             for number in 0..N {
-                let sum = _mm512_cvtepi32_ps(sums[output][number]);
-                let value = gelu(_mm512_fmadd_ps(sum, factor, offset));
+                let sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums[output][number]), factor, offset);
+                let value = if GELU {
+                    gelu(sum)
+                } else {
+                    _mm512_max_ps(sum, _mm512_setzero_ps())
+                };
                 high[number] = _mm512_max_ps(high[number], value);
                 _mm512_storeu_ps(&mut target[output * N + number], value);
             }
@@ -132,15 +178,17 @@ fn through_gelu<const N: usize>(
     high.map_or(0.0, |high| _mm512_reduce_max_ps(high))
 }
 
-/// Fills `target` with what a convolution makes of quantised features, with `added` added.
+/// Fills `target` with what a convolution makes of quantised features, with `added` added, or `least` where that is below it.
 #[rite(v4x, import_intrinsics)]
-fn linear<const N: usize>(
+fn last<const N: usize>(
     convolution: &Int8,
     words: &[u32],
     scales: &[(f32, f32)],
     added: Option<&[f32]>,
+    least: f32,
     target: &mut [f32],
 ) {
+    let least = _mm512_set1_ps(least);
     let blocks = convolution
         .weights
         .blocks()
@@ -160,7 +208,7 @@ fn linear<const N: usize>(
                 if let Some(added) = added {
                     value = _mm512_add_ps(value, _mm512_loadu_ps(&added[place]));
                 }
-                _mm512_storeu_ps(&mut target[place], value);
+                _mm512_storeu_ps(&mut target[place], _mm512_max_ps(value, least));
             }
         }
     }

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::super::direct::Direct;
-use super::super::{Form, RowConvolution};
+use super::super::{Added, Form, RowConvolution, RowPerceptron};
 use super::kernel::OUTPUTS;
 use super::*;
 use crate::precision::Precision;
@@ -94,18 +94,25 @@ proptest! {
     fn a_perceptron_in_whole_numbers_gives_nearly_the_same(
         [rows, width] in [1_usize..7, 1_usize..120],
         [inputs, hidden, outputs] in [MIN_INPUTS..MIN_INPUTS + 7, MIN_INPUTS..MIN_INPUTS + 30, 1_usize..19],
-        residual: bool,
+        between in prop::sample::select(vec![Activation::Gelu, Activation::Relu]),
+        after in prop::sample::select(vec![Activation::None, Activation::Relu]),
+        added in 0_usize..3,
         scaled: bool,
         seed in 0_usize..100,
     ) {
-        let outputs = if residual { inputs } else { outputs };
+        let outputs = if added == 1 { inputs } else { outputs };
         let map = RowMap { rows, channels: inputs, width, values: numbers(inputs * rows * width, seed + 2).into() };
+        let held = RowMap { rows, channels: outputs, width, values: numbers(outputs * rows * width, seed + 4).into() };
         let factors = numbers(inputs, seed + 3);
+        let added = [Added::Nothing, Added::Input, Added::Map(held.seen(0..rows))][added];
         let through = |precision| {
             let [widen, narrow] =
                 [(inputs, hidden, 0), (hidden, outputs, 1)].map(|(from, to, number)| of_pixels(from, to, seed + number, precision));
+            let perceptron = RowPerceptron { widen: &widen, between, narrow: &narrow, added, after };
+            let mut result = RowMap::unset(rows, outputs, width);
             let factors = scaled.then_some(&*factors);
-            widen.perceptron(Activation::Gelu, &narrow, residual, &map, factors).unwrap()
+            perceptron.fill(map.seen(0..rows), factors, result.target(0..rows)).unwrap();
+            result
         };
         let (expected, actual) = (through(Precision::Full), through(Precision::Int8));
         prop_assert_eq!([actual.rows, actual.channels, actual.width], [rows, outputs, width]);

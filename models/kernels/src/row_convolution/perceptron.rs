@@ -1,0 +1,93 @@
+//! Two convolutions of single pixels with an activation between, strip after strip of pixels: what lies between them, the
+//! largest map of a residual block, never leaves the first caches.
+
+#[cfg(target_arch = "x86_64")]
+use super::int8;
+use super::map::{SeenMap, TargetRows};
+use super::pointwise::{self, Pointwise};
+use super::{Form, InstructionSet, RowConvolution};
+use crate::activation::Activation;
+
+/// What is added to the second convolution, before the activation after it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Added<'a> {
+    Nothing,
+    /// What went in, times its factors.
+    Input,
+    /// A map of the size of the result.
+    Map(SeenMap<'a>),
+}
+
+/// Two convolutions of single pixels.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RowPerceptron<'a> {
+    pub(crate) widen: &'a RowConvolution,
+    pub(crate) between: Activation,
+    pub(crate) narrow: &'a RowConvolution,
+    pub(crate) added: Added<'a>,
+    pub(crate) after: Activation,
+}
+
+impl RowPerceptron<'_> {
+    /// Fills in the target, which has the rows and columns of the map. `factors` scale the channels of the map before. Returns
+    /// `None`, and leaves the target as it is, where the convolutions are no two of single pixels in one precision, or where they
+    /// are int8-quantised with other functions than GELU or ReLU between and ReLU after.
+    pub(crate) fn fill(
+        self,
+        map: SeenMap<'_>,
+        factors: Option<&[f32]>,
+        target: TargetRows<'_>,
+    ) -> Option<()> {
+        self.fill_on(InstructionSet::detect(), map, factors, target)
+    }
+
+    pub(super) fn fill_on(
+        self,
+        instructions: InstructionSet,
+        map: SeenMap<'_>,
+        factors: Option<&[f32]>,
+        target: TargetRows<'_>,
+    ) -> Option<()> {
+        let Self {
+            widen,
+            between,
+            narrow,
+            added,
+            after,
+        } = self;
+        if target.values.is_empty() {
+            return Some(());
+        }
+        #[cfg(target_arch = "x86_64")]
+        if let (Form::Int8(first), Form::Int8(last)) = (&widen.form, &narrow.form) {
+            let are_of_pixels = Pointwise::fits(&widen.shape) && Pointwise::fits(&narrow.shape);
+            let layer = |convolution, bias| int8::Layer { convolution, bias };
+            let perceptron = int8::Perceptron {
+                widen: layer(first, &widen.bias),
+                between: int8::Between::of(between)?,
+                narrow: layer(last, &narrow.bias),
+                added,
+                relu: match after {
+                    Activation::None => false,
+                    Activation::Relu => true,
+                    _ => return None,
+                },
+            };
+            return are_of_pixels.then(|| perceptron.fill(map, factors, target));
+        }
+        let (Form::Pointwise(first), Form::Pointwise(last)) = (&widen.form, &narrow.form) else {
+            return None;
+        };
+        let perceptron = pointwise::Perceptron {
+            widen: first,
+            widen_bias: &widen.bias,
+            activation: between,
+            narrow: last,
+            narrow_bias: &narrow.bias,
+            added,
+            after,
+        };
+        perceptron.fill(instructions, map, factors, target);
+        Some(())
+    }
+}
