@@ -174,8 +174,8 @@ fn score_page(truth: &TruePage, read: Option<&PageDocument>) -> PageScore {
         words: truth.text.as_deref().map(|expected| word_errors(expected, &text)),
         lines: truth
             .outlines
-            .as_deref()
-            .map(|expected| match_lines(expected, &outlines)),
+            .as_ref()
+            .map(|expected| match_lines(&expected.text, &expected.marginal, &outlines)),
         lines_expected: truth.text.as_deref().map(|text| text.trim().lines().count()),
         lines_read: outlines.len(),
         confidence: read.and_then(mean_confidence),

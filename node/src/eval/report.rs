@@ -31,8 +31,9 @@ pub struct PageScore {
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct GroupScore {
     pub pages: usize,
-    pub cer: f64,
-    pub wer: f64,
+    /// Error rates; absent where no page has a text.
+    pub cer: Option<f64>,
+    pub wer: Option<f64>,
     pub line_recall: Option<f64>,
     pub line_precision: Option<f64>,
     /// Pages with the same number of lines as the ground truth.
@@ -114,13 +115,17 @@ impl Report {
 }
 
 fn sum<'a>(pages: impl IntoIterator<Item = &'a PageScore>) -> GroupScore {
-    let (mut characters, mut words) = (ErrorCount::default(), ErrorCount::default());
+    let (mut characters, mut words): (Option<ErrorCount>, Option<ErrorCount>) = (None, None);
     let mut lines: Option<LineCount> = None;
     let mut group = GroupScore::default();
     for page in pages {
         group.pages += 1;
-        characters += page.characters.unwrap_or_default();
-        words += page.words.unwrap_or_default();
+        if let Some(count) = page.characters {
+            *characters.get_or_insert_default() += count;
+        }
+        if let Some(count) = page.words {
+            *words.get_or_insert_default() += count;
+        }
         // Pages without outlines must not count as pages without lines.
         if let Some(count) = page.lines {
             *lines.get_or_insert_default() += count;
@@ -128,8 +133,8 @@ fn sum<'a>(pages: impl IntoIterator<Item = &'a PageScore>) -> GroupScore {
         group.line_count_right += usize::from(page.lines_expected == Some(page.lines_read));
     }
     GroupScore {
-        cer: characters.rate(),
-        wer: words.rate(),
+        cer: characters.map(|count| count.rate()),
+        wer: words.map(|count| count.rate()),
         line_recall: lines.map(|count| count.recall()),
         line_precision: lines.map(|count| count.precision()),
         ..group
@@ -137,14 +142,19 @@ fn sum<'a>(pages: impl IntoIterator<Item = &'a PageScore>) -> GroupScore {
 }
 
 fn cells(name: &str, score: &GroupScore) -> Vec<Cell> {
-    let share = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.3}"));
+    let rounded = |value: Option<f64>, digits| {
+        value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))
+    };
     let numbers = [
         score.pages.to_string(),
-        format!("{:.4}", score.cer),
-        format!("{:.4}", score.wer),
-        share(score.line_recall),
-        share(score.line_precision),
-        format!("{}/{}", score.line_count_right, score.pages),
+        rounded(score.cer, 4),
+        rounded(score.wer, 4),
+        rounded(score.line_recall, 3),
+        rounded(score.line_precision, 3),
+        match score.cer {
+            Some(_) => format!("{}/{}", score.line_count_right, score.pages),
+            None => "-".to_owned(),
+        },
     ];
     let numbers = numbers.map(|number| Cell::new(number).set_alignment(CellAlignment::Right));
     std::iter::once(Cell::new(name)).chain(numbers).collect()

@@ -18,7 +18,16 @@ pub struct TruePage {
     /// Text with a line for each line of writing.
     pub text: Option<String>,
     /// Outlines of the lines on the scan.
-    pub outlines: Option<Vec<Vec<Point>>>,
+    pub outlines: Option<TrueOutlines>,
+}
+
+/// Outlines of the lines on a scan.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TrueOutlines {
+    /// Those of the running text.
+    pub text: Vec<Vec<Point>>,
+    /// Those beside it, such as page numbers, which a reading may have or not.
+    pub marginal: Vec<Vec<Point>>,
 }
 
 /// Content of `NAME.json`, the ground truth of rendered pages.
@@ -155,8 +164,16 @@ fn true_page(image: &Path, collection: &str, text: Option<String>) -> Result<Tru
     let (text_of_lines, outlines) = match beside(image)? {
         Some(transcription) => {
             let text = text_of(&transcription);
-            let outlines = transcription.lines.into_iter().map(|line| line.polygon);
-            (text, Some(outlines.collect()))
+            let mut outlines = TrueOutlines::default();
+            for line in transcription.lines {
+                let lines = if line.marginal {
+                    &mut outlines.marginal
+                } else {
+                    &mut outlines.text
+                };
+                lines.push(line.polygon);
+            }
+            (text, Some(outlines))
         }
         None => (None, None),
     };
@@ -189,7 +206,10 @@ fn rendered_page(path: &Path) -> Result<TruePage> {
         image: plain_name(&page.image)?.to_owned(),
         collection: page.font.unwrap_or_else(|| "rendered".to_owned()),
         text: Some(text),
-        outlines: Some(page.lines.iter().map(outline).collect()),
+        outlines: Some(TrueOutlines {
+            text: page.lines.iter().map(outline).collect(),
+            marginal: Vec::new(),
+        }),
     })
 }
 
@@ -197,7 +217,7 @@ fn read_text(path: &Path) -> Result<String> {
     std::fs::read_to_string(path).with_context(|| format!("cannot read the truth {}", path.display()))
 }
 
-fn read_boxes(path: &Path) -> Result<Option<Vec<Vec<Point>>>> {
+fn read_boxes(path: &Path) -> Result<Option<TrueOutlines>> {
     if !path.is_file() {
         return Ok(None);
     }
@@ -214,7 +234,10 @@ fn read_boxes(path: &Path) -> Result<Option<Vec<Vec<Point>>>> {
         ]
     };
     // An empty list means that the lines of the page were not annotated, and not that it has none.
-    Ok((!boxes.is_empty()).then(|| boxes.into_iter().map(corners).collect()))
+    Ok((!boxes.is_empty()).then(|| TrueOutlines {
+        text: boxes.into_iter().map(corners).collect(),
+        marginal: Vec::new(),
+    }))
 }
 
 /// Checks that a file name from a manifest is a single path segment, so that ground truth cannot name files in other folders.
@@ -246,7 +269,7 @@ mod tests {
         assert_eq!(
             (
                 pages[0].collection.as_str(),
-                pages[0].outlines.as_ref().unwrap().len()
+                pages[0].outlines.as_ref().unwrap().text.len()
             ),
             ("uchen", 1)
         );
@@ -275,7 +298,7 @@ mod tests {
                 (
                     page.image.as_str(),
                     page.text.as_deref(),
-                    page.outlines.as_ref().map(Vec::len),
+                    page.outlines.as_ref().map(|outlines| outlines.text.len()),
                 )
             })
             .collect();
@@ -298,7 +321,10 @@ mod tests {
             (pages[0].text.as_deref(), pages[0].collection.as_str()),
             (Some("ཀ"), "uchen")
         );
-        assert_eq!(pages[0].outlines.as_ref().map(Vec::len), Some(1));
+        assert_eq!(
+            pages[0].outlines.as_ref().map(|outlines| outlines.text.len()),
+            Some(1)
+        );
     }
 
     #[test]

@@ -21,6 +21,7 @@ pub(super) fn transcription(root: Node) -> Result<Transcription> {
         Ok(TranscribedLine {
             polygon: outline_of(line)?,
             text: text_of(line),
+            marginal: false,
         })
     };
     Ok(Transcription {

@@ -32,6 +32,7 @@ pub(super) fn transcription(root: Node) -> Result<Transcription> {
         Ok(TranscribedLine {
             polygon: outline_of(line)?,
             text: text_of(line).map(str::to_owned),
+            marginal: is_marginal(line),
         })
     };
     Ok(Transcription {
@@ -41,6 +42,24 @@ pub(super) fn transcription(root: Node) -> Result<Transcription> {
         size: page.and_then(|page| size(page, "imageWidth", "imageHeight")),
         lines: lines.into_iter().map(line).collect::<Result<_>>()?,
     })
+}
+
+/// Types of regions that are beside the running text.
+const MARGINAL: [&str; 8] = [
+    "caption",
+    "catch-word",
+    "footer",
+    "header",
+    "marginalia",
+    "other",
+    "page-number",
+    "signature-mark",
+];
+
+fn is_marginal(line: Node) -> bool {
+    let mut regions = line.ancestors().filter(|node| is(*node, "TextRegion"));
+    let kind = regions.find_map(|region| region.attribute("type"));
+    kind.is_some_and(|kind| MARGINAL.contains(&kind))
 }
 
 /// Returns the text of the line itself, not of its words. Empty text, which tools write if only outlines were drawn, is `None`.
@@ -114,8 +133,28 @@ mod tests {
         let expected = TranscribedLine {
             polygon: vec![Point::new(0, 0), Point::new(4, 0), Point::new(4, 3)],
             text: Some("ཀ".to_owned()),
+            marginal: false,
         };
         assert_eq!(read.lines, [expected]);
+    }
+
+    #[test]
+    fn lines_beside_the_text_are_told_by_their_region() {
+        let line = "<TextLine><Coords points=\"0,0 4,0 4,2\"/></TextLine>";
+        let kinds = [
+            "",
+            " type=\"paragraph\"",
+            " type=\"floating\"",
+            " type=\"page-number\"",
+        ];
+        let regions = kinds.map(|kind| format!("<TextRegion{kind}>{line}</TextRegion>"));
+        let text = format!(
+            "<PcGts xmlns=\"urn:any\"><Page>{}</Page></PcGts>",
+            regions.concat()
+        );
+        let read = parse(&text, &[PAGE_XML]).unwrap().unwrap();
+        let marginal: Vec<bool> = read.lines.iter().map(|line| line.marginal).collect();
+        assert_eq!(marginal, [false, false, false, true]);
     }
 
     #[test]

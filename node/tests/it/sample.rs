@@ -17,6 +17,23 @@ const BOUNDS: [(&str, f64); 4] = [
     ("oat", 90.0),
 ];
 
+/// Asserts that at least `bound` of the lines of the text were found, and that of those found as many are lines.
+fn assert_lines(score: &serde_json::Value, bound: f64) {
+    for key in ["line_recall", "line_precision"] {
+        let share = score["overall"][key].as_f64().unwrap();
+        assert!(share >= bound, "{key} is {share}");
+    }
+}
+
+#[test]
+fn lines_of_many_prints_and_hands_are_found() {
+    let mut command = node(["eval", "--json"]);
+    command.arg(workspace().join("tests/fixtures/outlines"));
+    let score = finish(command).exits(0).json();
+    assert_eq!(score["overall"]["pages"], 16);
+    assert_lines(&score, 0.97);
+}
+
 /// Rows: F40, 12, 18.
 #[test]
 fn the_sample_is_read_and_exported() {
@@ -46,6 +63,8 @@ fn the_sample_is_read_and_exported() {
             100.0 * cer
         );
     }
+
+    assert_lines(&score, 0.96);
 
     let layout = layout(SAMPLE);
     let pages: Vec<LineDetectionRow> = rows(&out, &layout.line_detection());

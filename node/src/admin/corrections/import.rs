@@ -354,6 +354,7 @@ mod tests {
             lines: vec![transcription::TranscribedLine {
                 polygon: pages[0].lines[0].polygon.clone(),
                 text: text.map(str::to_owned),
+                marginal: false,
             }],
         };
         let refused = |read| plan("x.xml", read, &pages).unwrap_err();

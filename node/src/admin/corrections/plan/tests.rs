@@ -31,6 +31,7 @@ fn transcribed(lines: &[(i32, &str)]) -> Vec<TranscribedLine> {
     let line = |(row, text): &(i32, &str)| TranscribedLine {
         polygon: outline(*row),
         text: Some((*text).to_owned()),
+        marginal: false,
     };
     lines.iter().map(line).collect()
 }
