@@ -133,6 +133,8 @@ impl QueueServer for SqsServer {
             }
         }
         names.sort_unstable();
+        // A server may list a queue twice whose creation was asked for again while it was under way; names are unique.
+        names.dedup();
         Ok(names)
     }
 }
