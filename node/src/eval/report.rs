@@ -1,6 +1,7 @@
 //! Scores per page and per collection, as a table and as JSON.
 
 use std::collections::BTreeMap;
+use std::ops::AddAssign;
 
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, Table};
@@ -115,29 +116,28 @@ impl Report {
 }
 
 fn sum<'a>(pages: impl IntoIterator<Item = &'a PageScore>) -> GroupScore {
-    let (mut characters, mut words): (Option<ErrorCount>, Option<ErrorCount>) = (None, None);
-    let mut lines: Option<LineCount> = None;
+    let (mut characters, mut words, mut lines) = (None, None, None);
     let mut group = GroupScore::default();
     for page in pages {
         group.pages += 1;
-        if let Some(count) = page.characters {
-            *characters.get_or_insert_default() += count;
-        }
-        if let Some(count) = page.words {
-            *words.get_or_insert_default() += count;
-        }
-        // Pages without outlines must not count as pages without lines.
-        if let Some(count) = page.lines {
-            *lines.get_or_insert_default() += count;
-        }
+        add(&mut characters, page.characters);
+        add(&mut words, page.words);
+        add(&mut lines, page.lines);
         group.line_count_right += usize::from(page.lines_expected == Some(page.lines_read));
     }
     GroupScore {
-        cer: characters.map(|count| count.rate()),
-        wer: words.map(|count| count.rate()),
-        line_recall: lines.map(|count| count.recall()),
-        line_precision: lines.map(|count| count.precision()),
+        cer: characters.as_ref().map(ErrorCount::rate),
+        wer: words.as_ref().map(ErrorCount::rate),
+        line_recall: lines.as_ref().map(LineCount::recall),
+        line_precision: lines.as_ref().map(LineCount::precision),
         ..group
+    }
+}
+
+/// Adds a count to a sum. Pages without a text or outlines must not count as pages without letters or lines.
+fn add<C: Default + AddAssign>(sum: &mut Option<C>, count: Option<C>) {
+    if let Some(count) = count {
+        *sum.get_or_insert_default() += count;
     }
 }
 

@@ -44,7 +44,7 @@ pub struct TranscribedLine {
     pub polygon: Vec<Point>,
     /// Text; `None` where only the outline was drawn.
     pub text: Option<String>,
-    /// Whether the line is none of the running text: a page number, a title in the margin, a caption.
+    /// `true` for a line beside the running text: a page number, a title in the margin, a caption.
     pub marginal: bool,
 }
 

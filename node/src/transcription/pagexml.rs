@@ -21,8 +21,7 @@ pub(super) fn transcription(root: Node) -> Result<Transcription> {
         .zip(0..)
         .collect();
     let place = |line: &Node| {
-        let regions = line.ancestors().filter(|node| is(*node, "TextRegion"));
-        let places = regions.filter_map(|region| order.get(region.attribute("id")?).copied());
+        let places = regions(*line).filter_map(|region| order.get(region.attribute("id")?).copied());
         places.min().unwrap_or(usize::MAX)
     };
     let mut lines: Vec<Node> = root.descendants().filter(|node| is(*node, "TextLine")).collect();
@@ -56,9 +55,13 @@ const MARGINAL: [&str; 8] = [
     "signature-mark",
 ];
 
+/// Regions that a line lies in, the innermost first.
+fn regions<'a, 'input>(line: Node<'a, 'input>) -> impl Iterator<Item = Node<'a, 'input>> {
+    line.ancestors().filter(|node| is(*node, "TextRegion"))
+}
+
 fn is_marginal(line: Node) -> bool {
-    let mut regions = line.ancestors().filter(|node| is(*node, "TextRegion"));
-    let kind = regions.find_map(|region| region.attribute("type"));
+    let kind = regions(line).find_map(|region| region.attribute("type"));
     kind.is_some_and(|kind| MARGINAL.contains(&kind))
 }
 

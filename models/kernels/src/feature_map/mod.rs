@@ -13,6 +13,7 @@
 
 mod attention;
 mod bands;
+mod blocks;
 mod recurrent;
 mod rows;
 #[cfg(feature = "tensors")]

@@ -3,14 +3,14 @@
 use std::ops::Range;
 
 use super::recurrent::{HostLstm, LstmWeights};
-use super::{Activation, FeatureMap, LayerNorm, MapSize, Perceptron, Pool, ResidualBlock, attention, bands};
+use super::{
+    Activation, FeatureMap, LayerNorm, MapSize, Perceptron, Pool, ResidualBlock, attention, bands, blocks,
+};
 use crate::convolution::{Conv2dShape, ConvolutionWeights};
 use crate::device::Device;
 use crate::error::InferenceError;
 use crate::precision::Precision;
-use crate::row_convolution::{
-    Added, DepthwiseConvolution, InstructionSet, PooledBuffer, RowConvolution, RowMap, RowPerceptron,
-};
+use crate::row_convolution::{DepthwiseConvolution, InstructionSet, PooledBuffer, RowConvolution, RowMap};
 
 /// A convolution of all channels with all, or of each with itself.
 #[derive(Debug)]
@@ -18,9 +18,6 @@ pub enum HostConvolution {
     Dense(Box<RowConvolution>),
     Depthwise(DepthwiseConvolution),
 }
-
-/// Values between the convolutions of a residual block that stay in the second-level cache.
-const BAND: usize = 1 << 15;
 
 impl FeatureMap for RowMap {
     type Convolution = HostConvolution;
@@ -103,67 +100,17 @@ impl FeatureMap for RowMap {
         bands::by_bands(self, unit, compute)
     }
 
-    /// Band after band of rows, so that what is between the convolutions never leaves the cache.
     fn residual_block(&self, block: &ResidualBlock<HostConvolution>) -> Result<Self, InferenceError> {
-        let ResidualBlock {
-            depthwise: HostConvolution::Depthwise(depthwise),
-            widen: HostConvolution::Dense(widen),
-            narrow: HostConvolution::Dense(narrow),
-        } = block
-        else {
-            return super::whole_block(self, block);
-        };
-        let rows_at_once = (BAND / (self.channels * self.width).max(1)).max(1);
-        // A depthwise convolution computes so many rows together; another number would leave it single ones
-        // in each band.
-        let rows_at_once = rows_at_once.next_multiple_of(DepthwiseConvolution::ROWS);
-        let mut result = Self::unset(self.rows, self.channels, self.width);
-        for first in (0..self.rows).step_by(rows_at_once) {
-            let rows = first..self.rows.min(first + rows_at_once);
-            let mixed = depthwise.rows_in_one(self, rows.clone(), Activation::None);
-            let perceptron = RowPerceptron {
-                widen,
-                between: Activation::Relu,
-                narrow,
-                added: Added::Map(self.seen(rows.clone())),
-                after: Activation::Relu,
-            };
-            let filled = perceptron.fill(mixed.seen(0..mixed.rows), None, result.target(rows));
-            if filled.is_none() {
-                return super::whole_block(self, block);
-            }
-        }
-        Ok(result)
+        blocks::residual_block(self, block).map_or_else(|| super::whole_block(self, block), Ok)
     }
 
-    /// Strip after strip of pixels, so that what is between the convolutions never leaves the cache.
     fn perceptron(
         &self,
         perceptron: &Perceptron<HostConvolution>,
         factors: Option<&Self>,
     ) -> Result<Self, InferenceError> {
-        let Perceptron {
-            widen,
-            activation,
-            narrow,
-            residual,
-        } = perceptron;
-        if let (HostConvolution::Dense(widen), HostConvolution::Dense(narrow)) = (widen, narrow) {
-            let in_strips = RowPerceptron {
-                widen,
-                between: *activation,
-                narrow,
-                added: if *residual { Added::Input } else { Added::Nothing },
-                after: Activation::None,
-            };
-            let mut result = Self::unset(self.rows, narrow.outputs(), self.width);
-            let factors = factors.map(|factors| &*factors.values);
-            let target = result.target(0..self.rows);
-            if in_strips.fill(self.seen(0..self.rows), factors, target).is_some() {
-                return Ok(result);
-            }
-        }
-        super::whole_perceptron(self, perceptron, factors)
+        blocks::perceptron(self, perceptron, factors)
+            .map_or_else(|| super::whole_perceptron(self, perceptron, factors), Ok)
     }
 
     fn attend(&self, heads: usize) -> Self {

@@ -58,13 +58,22 @@ impl DepthwiseConvolution {
     /// Some rows of the output, that is of the map after the convolution, its bias and `activation`, as one long row: pixels
     /// that follow each other in it do so in its strips.
     pub(crate) fn rows_in_one(&self, map: &RowMap, rows: Range<usize>, activation: Activation) -> RowMap {
+        self.rows_in_one_on(InstructionSet::detect(), map, rows, activation)
+    }
+
+    pub(super) fn rows_in_one_on(
+        &self,
+        instructions: InstructionSet,
+        map: &RowMap,
+        rows: Range<usize>,
+        activation: Activation,
+    ) -> RowMap {
         let width = self.output(map.width, 1);
         let mut result = RowMap::unset(1, map.channels, rows.len() * width);
         let layout = Layout {
             row: width,
             channel: rows.len() * width,
         };
-        let instructions = InstructionSet::detect();
         self.compute(instructions, map, rows, activation, layout, &mut result);
         result
     }

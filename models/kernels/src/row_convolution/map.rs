@@ -68,13 +68,14 @@ impl RowMap {
         }
     }
 
-    pub(super) fn all_rows(&mut self) -> TargetRows<'_> {
-        TargetRows {
-            rows: self.rows,
-            channels: self.channels,
-            width: self.width,
-            values: &mut self.values,
-        }
+    /// All rows, where they lie.
+    pub(crate) fn all_seen(&self) -> SeenMap<'_> {
+        self.seen(0..self.rows)
+    }
+
+    /// All rows, to fill in.
+    pub(crate) fn all_rows(&mut self) -> TargetRows<'_> {
+        self.target(0..self.rows)
     }
 
     /// Some of the channels.

@@ -292,14 +292,14 @@ impl<'a> Epilogue<'a> {
         Self { bias, activation }
     }
 
-    /// Writes the sums of one output channel.
+    /// Finishes the sums of one output channel, where they lie.
     #[inline(always)]
-    fn write(self, output: usize, sums: &[f32], target: &mut [f32]) {
+    fn finish(self, output: usize, sums: &mut [f32]) {
         let bias = self.bias[output];
-        for (target, &sum) in target.iter_mut().zip(sums) {
-            *target = sum + bias;
+        for sum in sums.iter_mut() {
+            *sum += bias;
         }
-        self.activation.of_each(target);
+        self.activation.of_each(sums);
     }
 
     /// Writes sums that are still in registers; there are vectors for all of the target. `added` is added before the activation.

@@ -8,11 +8,11 @@ use super::pointwise::{self, Pointwise};
 use super::{Form, InstructionSet, RowConvolution};
 use crate::activation::Activation;
 
-/// What is added to the second convolution, before the activation after it.
+/// Addend of the second convolution, before the activation after it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Added<'a> {
     Nothing,
-    /// What went in, times its factors.
+    /// The map that went in, times its factors.
     Input,
     /// A map of the size of the result.
     Map(SeenMap<'a>),

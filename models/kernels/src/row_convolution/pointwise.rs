@@ -120,7 +120,7 @@ impl WithSimd for PointwisePass<'_> {
         let mut panels = PooledBuffer::take(together.min(strips.len()) * of_a_strip);
         for strips in strips.chunks(together) {
             for (strip, panel) in strips.iter().zip(panels.chunks_exact_mut(of_a_strip.max(1))) {
-                strip.pack(map.seen(0..map.rows), None, columns, panel);
+                strip.pack(map.all_seen(), None, columns, panel);
             }
             for (block, weights) in weights.blocks().enumerate() {
                 for (strip, panel) in strips.iter().zip(panels.chunks_exact(of_a_strip.max(1))) {

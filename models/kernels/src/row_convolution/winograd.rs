@@ -224,7 +224,6 @@ impl<const TILE: usize> WinogradPass<'_, TILE> {
         );
         let mut columns = [[0.0; MAX_COLUMNS]; TILE];
         let mut tiles = [[0.0; TILE]; MAX_COLUMNS];
-        let mut finished = [[0.0; TILE]; MAX_COLUMNS];
         for output in 0..self.target.channels {
             let (block, row_of_block) = (output / OUTPUTS, output % OUTPUTS);
             for number in 0..strips {
@@ -241,11 +240,10 @@ impl<const TILE: usize> WinogradPass<'_, TILE> {
                     }
                 }
                 // The target has its columns side by side, not its tiles.
-                interleave(&columns, &mut tiles[..count]);
-                let finished = &mut finished[..count];
-                self.epilogue
-                    .write(output, tiles[..count].as_flattened(), finished.as_flattened_mut());
-                self.scatter_strip(band, number * strip, finished, output);
+                let tiles = &mut tiles[..count];
+                interleave(&columns, tiles);
+                self.epilogue.finish(output, tiles.as_flattened_mut());
+                self.scatter_strip(band, number * strip, tiles, output);
             }
         }
     }

@@ -60,7 +60,7 @@ fn search<const N: usize>(processor: X64V4xToken, pass: &mut Pass<'_>, strip: St
         // Values behind the last pixel must not widen the range.
         seen.fill(0.0);
     }
-    strip.pack(pass.map.seen(0..pass.map.rows), None, columns, seen);
+    strip.pack(pass.map.all_seen(), None, columns, seen);
     let features = Quantization::of(range(processor, seen));
     quantize::<N>(&pass.seen, pass.layer.convolution.quads, features, words);
     pass.layer.scale(features, f32::MIN, &mut pass.scales);

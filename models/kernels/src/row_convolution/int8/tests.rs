@@ -104,14 +104,14 @@ proptest! {
         let map = RowMap { rows, channels: inputs, width, values: numbers(inputs * rows * width, seed + 2).into() };
         let held = RowMap { rows, channels: outputs, width, values: numbers(outputs * rows * width, seed + 4).into() };
         let factors = numbers(inputs, seed + 3);
-        let added = [Added::Nothing, Added::Input, Added::Map(held.seen(0..rows))][added];
+        let added = [Added::Nothing, Added::Input, Added::Map(held.all_seen())][added];
         let through = |precision| {
             let [widen, narrow] =
                 [(inputs, hidden, 0), (hidden, outputs, 1)].map(|(from, to, number)| of_pixels(from, to, seed + number, precision));
             let perceptron = RowPerceptron { widen: &widen, between, narrow: &narrow, added, after };
             let mut result = RowMap::unset(rows, outputs, width);
             let factors = scaled.then_some(&*factors);
-            perceptron.fill(map.seen(0..rows), factors, result.target(0..rows)).unwrap();
+            perceptron.fill(map.all_seen(), factors, result.all_rows()).unwrap();
             result
         };
         let (expected, actual) = (through(Precision::Full), through(Precision::Int8));
