@@ -34,7 +34,7 @@ def visitor(site, browser):
     yield visit
     wrong = [problem for visitor in visitors for problem in visitor.wrong]
     for visitor in visitors:
-        visitor.context.close()
+        visitor.close()
     assert not wrong, wrong
 
 
@@ -59,6 +59,6 @@ def opened(browser, proofs):
     yield open_page
     wrong = [problem for visitor in visitors for problem in visitor.wrong]
     for visitor in visitors:
-        visitor.context.close()
+        visitor.close()
     unexpected = [problem for problem in wrong if not any(sign in problem for sign in expected)]
     assert not unexpected, unexpected

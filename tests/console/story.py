@@ -83,6 +83,12 @@ class Visitor:
         if not request.url.startswith((f"{self.site.url}/", "data:")):
             self.wrong.append(f"asked {request.url}")
 
+    def close(self):
+        """Leaves. A page asks again by itself, so a handler of its routes may be at work, whose error would reach the next test."""
+        self.page.unroute_all(behavior="ignoreErrors")
+        self.context.unroute_all(behavior="ignoreErrors")
+        self.context.close()
+
     def sign_in(self, token=None):
         """Shows a token to the interface, not by the form, and opens the console."""
         answer = self.context.request.post("/api/v1/session", data={"token": token or self.site.token})

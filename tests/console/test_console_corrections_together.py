@@ -255,5 +255,5 @@ def test_an_operator_corrects_only_after_saying_so(browser, proofs):
     expect(box(page)).to_be_focused()
     page.reload()
     expect(box(page)).to_be_visible()
-    someone.context.close()
+    someone.close()
     assert not someone.wrong, someone.wrong

@@ -54,7 +54,7 @@ def test_what_an_outage_stopped_comes_by_itself(browser, lonely):
     # The browser itself notes what was not answered; nothing else went wrong.
     assert [wrong for wrong in someone.wrong if "net::ERR_" not in wrong] == []
     assert someone.wrong
-    someone.context.close()
+    someone.close()
 
 
 def test_a_console_that_was_loaded_just_before_an_outage_comes_too(browser, site):
@@ -69,7 +69,7 @@ def test_a_console_that_was_loaded_just_before_an_outage_comes_too(browser, site
     expect(page.get_by_role("heading", name="Overview")).to_be_visible()
     expect(page.locator("#live")).to_have_text("live")
     assert [wrong for wrong in someone.wrong if "net::ERR_" not in wrong] == []
-    someone.context.close()
+    someone.close()
 
 
 def test_a_picture_that_did_not_come_is_asked_for_again(browser, site):
@@ -86,4 +86,4 @@ def test_a_picture_that_did_not_come_is_asked_for_again(browser, site):
     expect(page.locator(".frame")).to_be_visible()
     expect(page.get_by_text("There is no picture of the scan.")).to_be_hidden()
     assert [wrong for wrong in someone.wrong if "net::ERR_" not in wrong] == []
-    someone.context.close()
+    someone.close()

@@ -69,7 +69,7 @@ def someone(browser, served):
     visitor = Visitor(browser, served)
     visitor.sign_in()
     yield visitor
-    visitor.context.close()
+    visitor.close()
     assert not visitor.wrong, visitor.wrong
 
 

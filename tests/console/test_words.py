@@ -72,7 +72,7 @@ def test_the_console_shows_the_words_of_a_pdf_in_their_places(letters, browser, 
     assert share_found(page, number) >= 0.9
     first.click()
     expect(page.locator("ol.lines li").first).to_have_class("on")
-    visitor.context.close()
+    visitor.close()
     assert not visitor.wrong, visitor.wrong
 
 
