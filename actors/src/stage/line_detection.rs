@@ -10,6 +10,7 @@ use parkhang_models::line_detection::{
     DetectionConfig, PageGeometry, PageLines, Pass1, finish, prepare, straighten_onto,
 };
 use parkhang_models::page::decode::{DecodeLimits, DecodedPage};
+use parkhang_models::page::turn::Turn;
 use serde_json::{Map, Value, json};
 use tracing::warn;
 
@@ -63,6 +64,8 @@ struct Straightened {
     /// `None` in a job that keeps no pictures.
     jpeg: Option<Vec<u8>>,
     mask: Vec<u8>,
+    /// Width and height of the straightened page, in pixels.
+    size: (u32, u32),
 }
 
 impl LineDetection {
@@ -106,12 +109,34 @@ impl LineDetection {
         }
     }
 
+    /// Finds the lines of a scan, which may lie on its side or upside down.
+    async fn find_lines_of_scan(
+        &self,
+        run: &VolumeRun,
+        scan: &Arc<DecodedPage>,
+    ) -> Result<PageLines, StageError> {
+        let config = self.detection_config(run.config());
+        let as_scanned = self.find_lines(run, scan.clone(), &config).await?;
+        if !as_scanned.may_be_turned(&config) {
+            return Ok(as_scanned);
+        }
+        let config = config.for_turned_page();
+        let mut turned = Vec::new();
+        for turn in Turn::ALL.into_iter().filter(|turn| *turn != Turn::Upright) {
+            let scan = scan.clone();
+            let upright = super::compute(&self.cpu, run, move |_| Ok(Arc::new(scan.upright(turn)))).await?;
+            turned.push((turn, self.find_lines(run, upright, &config).await?));
+        }
+        Ok(as_scanned.or_of_turned(turned))
+    }
+
+    /// Finds the lines of a page that lies as it is to be read.
     pub(super) async fn find_lines(
         &self,
         run: &VolumeRun,
         page: Arc<DecodedPage>,
+        config: &DetectionConfig,
     ) -> Result<PageLines, StageError> {
-        let config = self.detection_config(run.config());
         let tile_size = self.tile_size;
         let mut frame = {
             let config = config.clone();
@@ -184,7 +209,7 @@ impl PageStage for LineDetection {
     type Fetched = Scan;
     type Row = LineDetectionRow;
 
-    const VERSION: u32 = 3;
+    const VERSION: u32 = 4;
 
     fn model_settings(&self, _: &JobConfig) -> Map<String, Value> {
         Map::from_iter([("threshold".to_owned(), json!(self.threshold))])
@@ -257,7 +282,7 @@ impl PageStage for LineDetection {
         for warning in &decoded.warnings {
             warn!(volume = %run.volume(), page = page.input.name, %warning, "the scan was decoded with a warning");
         }
-        let lines = self.find_lines(run, decoded.clone()).await?;
+        let lines = self.find_lines_of_scan(run, &decoded).await?;
         let scan = decoded.clone();
         let background = self.detection_config(run.config()).background();
         let keep = run.config().artifacts;
@@ -278,7 +303,6 @@ impl PageStage for LineDetection {
             path = key.to_string();
         }
         let lines = straightened.lines;
-        let (width, height) = (as_i32(decoded.gray.width()), as_i32(decoded.gray.height()));
         Ok(vec![LineDetectionRow {
             image_name: page.name.as_str().to_owned(),
             rotated_image_path: path,
@@ -293,10 +317,10 @@ impl PageStage for LineDetection {
                 .collect(),
             page_index: as_i32(page.index),
             source_name: page.input.name.clone(),
-            image_width: width,
-            image_height: height,
-            rotated_width: width,
-            rotated_height: height,
+            image_width: as_i32(decoded.gray.width()),
+            image_height: as_i32(decoded.gray.height()),
+            rotated_width: as_i32(straightened.size.0),
+            rotated_height: as_i32(straightened.size.1),
             tps_points: lines.dewarp.as_ref().map(|dewarp| {
                 dewarp
                     .control_points
@@ -345,7 +369,13 @@ fn straighten_page(
     };
     let jpeg = jpeg.transpose().map_err(|error| runtime(&error))?;
     let mask = encode_mask(&lines.mask).map_err(|error| runtime(&error))?;
-    Ok(Straightened { lines, jpeg, mask })
+    let size = geometry.straightened_size();
+    Ok(Straightened {
+        lines,
+        jpeg,
+        mask,
+        size,
+    })
 }
 
 fn encode_mask(mask: &GrayImage) -> image::ImageResult<Vec<u8>> {

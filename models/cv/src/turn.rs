@@ -1,5 +1,7 @@
 //! Quarter turns of pages.
 
+use std::ops::Sub;
+
 use image::{ImageBuffer, Pixel, imageops};
 use serde::{Deserialize, Serialize};
 
@@ -87,9 +89,9 @@ impl Turn {
         }
     }
 
-    /// Place on the page that was given of a place on the page with its content upright. `size` is that of the page that was given.
-    pub fn redone(self, (x, y): (f32, f32), size: (u32, u32)) -> (f32, f32) {
-        let (width, height) = (size.0 as f32, size.1 as f32);
+    /// Place on the page that was given of a place on the page with its content upright. The size is that of the page that was given, or
+    /// for places that are indexes of pixels the place of its last pixel.
+    pub fn redone<T: Sub<Output = T>>(self, (x, y): (T, T), (width, height): (T, T)) -> (T, T) {
         match self {
             Self::Upright => (x, y),
             Self::Quarter => (width - y, x),
@@ -133,9 +135,11 @@ mod tests {
         for turn in Turn::ALL {
             let upright = turn.undone(&page).unwrap_or_else(|| page.clone());
             for (x, y, pixel) in upright.enumerate_pixels() {
-                let place = turn.redone((x as f32 + 0.5, y as f32 + 0.5), page.dimensions());
+                let place = turn.redone((x as f32 + 0.5, y as f32 + 0.5), (5.0, 3.0));
                 let [column, row, _] = pixel.0;
                 assert_eq!(place, (f32::from(column) + 0.5, f32::from(row) + 0.5), "{turn:?}");
+                let pixel = turn.redone((x as i32, y as i32), (4, 2));
+                assert_eq!(pixel, (i32::from(column), i32::from(row)), "{turn:?}");
             }
             assert_eq!(Turn::from_degrees(turn.degrees()), Some(turn));
         }

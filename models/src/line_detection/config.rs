@@ -8,7 +8,7 @@ pub(super) const PAPER: u8 = 255;
 const BLACK: u8 = 0;
 
 /// Settings of line detection. The defaults are those of BDRC's production line detection (`ldv1`) but for `even_light`,
-/// `line_pictures`, `max_rows_portrait` and `tps_threshold`.
+/// `line_pictures`, `turned_pages`, `max_rows_portrait` and `tps_threshold`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DetectionConfig {
@@ -25,6 +25,8 @@ pub struct DetectionConfig {
     pub even_light: bool,
     /// Take a picture of one line for what it is, whole and as it stands.
     pub line_pictures: bool,
+    /// Look for lines on a page as it lies and turned, where it may have been scanned on its side or upside down.
+    pub turned_pages: bool,
     /// Largest frame, in pixels.
     pub max_width: u32,
     pub max_height: u32,
@@ -63,6 +65,7 @@ impl Default for DetectionConfig {
             binarise_c: 15,
             even_light: true,
             line_pictures: true,
+            turned_pages: true,
             max_width: 4096,
             max_height: 2048,
             max_rows: 2,
@@ -87,6 +90,7 @@ impl DetectionConfig {
         Self {
             even_light: false,
             line_pictures: false,
+            turned_pages: false,
             max_rows_portrait: 2,
             tps_threshold: 0.0,
             ..Self::default()
@@ -106,6 +110,7 @@ impl DetectionConfig {
             binarise_c: 13,
             even_light: false,
             line_pictures: false,
+            turned_pages: false,
             min_angle_deg: 0.5,
             use_tps: false,
             ..Self::default()

@@ -25,6 +25,7 @@ mod skew;
 mod straight;
 mod strip;
 mod tiling;
+mod turned;
 
 pub use config::DetectionConfig;
 pub use frame::{Frame, prepare};
@@ -33,3 +34,4 @@ pub use passes::{PageLines, Pass1, finish};
 pub use scale::ScaleLimits;
 pub use straight::{ControlPoint, DegenerateDewarp, Dewarp, PageGeometry, straighten, straighten_onto};
 pub(crate) use tiling::TileGrid;
+pub use turned::Certainty;

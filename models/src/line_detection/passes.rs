@@ -8,6 +8,7 @@ use super::mask::{Findings, examine, line_contours};
 use super::straight::{DegenerateDewarp, Dewarp, PageGeometry, straighten_onto};
 use super::strip::{is_one_line, whole};
 use super::tiling::{Plane, TileGrid};
+use super::turned::Certainty;
 use super::{DetectionConfig, gen1};
 use crate::algorithms::Algorithms;
 use crate::inference::{Classes, InferenceError};
@@ -17,7 +18,8 @@ use crate::page::resize::resize_mask;
 /// The lines of a page.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PageLines {
-    /// Angle by which the page is turned to make its lines level, in degrees counter-clockwise; 0 for not at all.
+    /// Angle by which the page is turned to make its lines level, in degrees counter-clockwise; 0 for not at all. That of a page on its side
+    /// is near 90 or -90, that of a page upside down near 180.
     pub page_angle: f32,
     /// Dewarping that flattens the turned page, in pixels of the page's original resolution.
     pub dewarp: Option<Dewarp>,
@@ -30,9 +32,12 @@ pub struct PageLines {
     pub regions: Vec<Region>,
     /// The straightened line mask at frame size, 0 and 255. In the first generation it has the size of the page.
     pub mask: GrayImage,
-    /// Width and height in pixels.
+    /// Width and height of the straightened frame, in pixels.
     pub frame_size: (u32, u32),
+    /// Width and height of the page as scanned, in pixels.
     pub page_size: (u32, u32),
+    /// Certainty of the network when it was last asked.
+    pub certainty: Certainty,
 }
 
 impl PageLines {
@@ -86,23 +91,33 @@ pub fn finish(
     config: &DetectionConfig,
 ) -> Result<Pass1, InferenceError> {
     let (grid, page_size, straight) = (frame.grid, frame.page_size, frame.straightening.is_some());
-    let mask_of = |index| {
-        let plane = Plane {
-            index,
-            of: config.classes.planes(),
-        };
-        class_mask(&grid, page_size, probabilities, plane, config)
+    let plane = |index| Plane {
+        index,
+        of: config.classes.planes(),
     };
-    let mut pass = finish_mask(frame, mask_of(config.classes.line_plane())?, config);
-    if let Pass1::Done(lines) = &mut pass
-        && config.classes == Classes::Layout
-    {
-        for kind in RegionKind::ALL {
-            let seen = regions(&mask_of(kind.plane())?, kind, page_size);
-            lines.add_regions(seen, straight);
+    let mask_of = |index| class_mask(&grid, page_size, probabilities, plane(index), config);
+    let line_plane = config.classes.line_plane();
+    let mut pass = finish_mask(frame, mask_of(line_plane)?, config);
+    if let Pass1::Done(lines) = &mut pass {
+        lines.certainty = certainty(&grid, probabilities, plane(line_plane), config);
+        if config.classes == Classes::Layout {
+            for kind in RegionKind::ALL {
+                let seen = regions(&mask_of(kind.plane())?, kind, page_size);
+                lines.add_regions(seen, straight);
+            }
         }
     }
     Ok(pass)
+}
+
+fn certainty(grid: &TileGrid, probabilities: &[f32], plane: Plane, config: &DetectionConfig) -> Certainty {
+    let of = (probabilities.len() / plane.of).max(1) as f64;
+    let share = |least: f32| grid.count_where(probabilities, plane, |p| p > least) as f64 / of;
+    let lines = share(config.threshold);
+    Certainty {
+        lines,
+        doubtful: share(Certainty::DOUBTFUL) - lines,
+    }
 }
 
 /// The mask of one class: at frame size, or in the first generation at that of the page.
@@ -161,6 +176,7 @@ fn one_line(mask: GrayImage, page_size: (u32, u32)) -> PageLines {
         frame_size: mask.dimensions(),
         mask,
         page_size,
+        certainty: Certainty::default(),
     }
 }
 
@@ -175,6 +191,7 @@ fn gen1_lines(page_size: (u32, u32), findings: gen1::Findings) -> PageLines {
         frame_size: findings.mask.dimensions(),
         mask: findings.mask,
         page_size,
+        certainty: Certainty::default(),
     }
 }
 
@@ -211,6 +228,7 @@ fn page_lines(
         mask,
         frame_size,
         page_size,
+        certainty: Certainty::default(),
     }
 }
 

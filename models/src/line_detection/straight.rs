@@ -8,7 +8,11 @@ use serde::{Deserialize, Serialize};
 use super::config::PAPER;
 use crate::page::geometry::{Contour, Point};
 use crate::page::spline::{SingularSystem, ThinPlateSpline, warp_spline};
+use crate::page::turn::Turn;
 use crate::page::warp::{Affine, rotation_matrix, warp_affine};
+
+/// Quarter of a turn, in degrees.
+const QUARTER: f32 = 90.0;
 
 /// A pair of places: `target` on the straightened page shows what `source` shows on the turned page. Both are `[x, y]`
 /// in pixels.
@@ -66,12 +70,17 @@ impl Dewarp {
     }
 }
 
-/// Straightening of a page: turned about its centre, then flattened.
+/// Straightening of a page: turned by quarters, turned about its centre by what is left of the angle, then flattened. A page that lay on its
+/// side is as wide then as it was high.
 #[derive(Debug, Clone)]
 pub struct PageGeometry {
     width: u32,
     height: u32,
     angle: f32,
+    /// Turn that the whole quarters of the angle undo.
+    turn: Turn,
+    /// Rest of the angle, in degrees counter-clockwise, between -45 and 45.
+    skew: f32,
     flattening: Option<Flattening>,
 }
 
@@ -83,7 +92,7 @@ struct Flattening {
 }
 
 impl PageGeometry {
-    /// `angle` in degrees counter-clockwise; `dewarp` in pixels of a page of this size.
+    /// Geometry of a scan of this size. `angle` is in degrees counter-clockwise, `dewarp` in pixels of the page turned by it.
     ///
     /// # Errors
     /// [`DegenerateDewarp`] when the control points do not determine a spline.
@@ -99,10 +108,13 @@ impl PageGeometry {
 
     /// A page that is turned but not flattened.
     pub fn turned(width: u32, height: u32, angle: f32) -> Self {
+        let quarters = (angle / QUARTER).round();
         Self {
             width,
             height,
             angle,
+            turn: turn_undone_by(quarters),
+            skew: angle - quarters * QUARTER,
             flattening: None,
         }
     }
@@ -129,29 +141,36 @@ impl PageGeometry {
         self.flattening.as_ref().map(|flattening| &flattening.dewarp)
     }
 
-    /// Map from the page as scanned to the turned page.
-    fn turn(&self) -> Affine {
-        turn_about_center(self.width, self.height, self.angle)
+    /// Width and height of the straightened page, in pixels.
+    pub fn straightened_size(&self) -> (u32, u32) {
+        self.turn.upright_size((self.width, self.height))
+    }
+
+    /// Map from the page turned by quarters to the page turned by the whole angle.
+    fn level(&self) -> Affine {
+        let (width, height) = self.straightened_size();
+        turn_about_center(width, height, self.skew)
+    }
+
+    /// Position on the page turned by quarters of a pixel of the page as scanned.
+    fn upright(&self, point: Point) -> Point {
+        let last = last_pixel(self.straightened_size());
+        let (x, y) = self.turn.back().redone((point.x, point.y), last);
+        Point::new(x, y)
     }
 
     pub(super) fn turn_contours(&self, contours: Vec<Contour>) -> Vec<Contour> {
         if self.angle == 0.0 {
             return contours;
         }
-        let turn = self.turn();
-        let turned = |contour: Contour| {
-            contour
-                .into_iter()
-                .map(|point| turn.apply_to_pixel(point))
-                .collect()
-        };
+        let turned = |contour: Contour| contour.into_iter().map(|point| self.to_turned(point)).collect();
         contours.into_iter().map(turned).collect()
     }
 
     /// Position of a pixel of the page as scanned on the turned page, to the nearest pixel. Flattening, which moves it by a part of a
     /// line's height, is left out.
     pub fn to_turned(&self, point: Point) -> Point {
-        self.turn().apply_to_pixel(point)
+        self.level().apply_to_pixel(self.upright(point))
     }
 
     /// Position of a pixel of the straightened page on the page as scanned, to the nearest pixel.
@@ -161,19 +180,35 @@ impl PageGeometry {
             .flattening
             .as_ref()
             .map_or(turned, |f| f.spline.transform(turned));
-        let back = turn_about_center(self.width, self.height, -self.angle);
-        rounded(back.apply(turned))
+        let (width, height) = self.straightened_size();
+        let upright = rounded(turn_about_center(width, height, -self.skew).apply(turned));
+        let last = last_pixel((self.width, self.height));
+        let (x, y) = self.turn.redone((upright.x, upright.y), last);
+        Point::new(x, y)
     }
 
     /// Position of a pixel of the page as scanned on the straightened page: the inverse of [`Self::to_page`].
     pub fn from_page(&self, point: Point) -> Point {
-        let turned = self.turn().apply(exact(point));
+        let turned = self.level().apply(exact(self.upright(point)));
         rounded(
             self.flattening
                 .as_ref()
                 .map_or(turned, |f| invert(&f.spline, turned)),
         )
     }
+}
+
+/// The turn of a page that so many quarters counter-clockwise undo.
+fn turn_undone_by(quarters: f32) -> Turn {
+    // The remainder has a turn. A damaged table may have no number as an angle, which is cast to 0.
+    let degrees = (quarters.rem_euclid(4.0) * QUARTER) as u16;
+    Turn::from_degrees(degrees).unwrap_or_default()
+}
+
+/// Place of the last pixel of a page of this size.
+fn last_pixel((width, height): (u32, u32)) -> (i32, i32) {
+    let last = |side: u32| i32::try_from(side).unwrap_or(i32::MAX) - 1;
+    (last(width), last(height))
 }
 
 /// The map from a page to the page turned by `angle`, in single precision as in `ldv1`.
@@ -209,23 +244,22 @@ fn rounded((x, y): (f64, f64)) -> Point {
 }
 
 /// Turns and flattens a page, which may have another resolution than the one the geometry was found at. The result has
-/// the size of `page`; what it does not cover is paper.
+/// the size of `page`, or that with its sides exchanged; what it does not cover is paper.
 pub fn straighten(page: &GrayImage, geometry: &PageGeometry) -> GrayImage {
     straighten_onto(page, geometry, PAPER)
 }
 
 /// Straightens a page like [`straighten`], on a background of this grey level.
 pub fn straighten_onto(page: &GrayImage, geometry: &PageGeometry, background: u8) -> GrayImage {
-    let (width, height) = page.dimensions();
+    let upright = geometry.turn.undone(page).map_or(Cow::Borrowed(page), Cow::Owned);
     // Two warps and not one of both maps: upstream turns first and then flattens what was turned, with its
     // rounding.
-    let turned = match geometry.angle {
-        0.0 => Cow::Borrowed(page),
-        angle => Cow::Owned(warp_affine(
-            page,
-            &turn_about_center(width, height, angle),
-            background,
-        )),
+    let turned = match geometry.skew {
+        0.0 => upright,
+        skew => {
+            let level = turn_about_center(upright.width(), upright.height(), skew);
+            Cow::Owned(warp_affine(&upright, &level, background))
+        }
     };
     let Some(flattening) = &geometry.flattening else {
         return turned.into_owned();
@@ -233,7 +267,7 @@ pub fn straighten_onto(page: &GrayImage, geometry: &PageGeometry, background: u8
     let ratio = |to: u32, from: u32| f64::from(to) / f64::from(from.max(1));
     // A spline can be scaled by one factor only. Those of the two sides differ by rounding, and `ocrv1` takes
     // the smaller one as well.
-    let scale = ratio(width, geometry.width).min(ratio(height, geometry.height));
+    let scale = ratio(page.width(), geometry.width).min(ratio(page.height(), geometry.height));
     warp_spline(&turned, &flattening.spline.scaled(scale), background)
 }
 
@@ -267,14 +301,16 @@ mod tests {
         }
     }
 
-    fn geometry(angle: f32, rise: f64) -> PageGeometry {
+    /// Geometry of a scan whose straightened page is of the size above.
+    fn geometry(turn: Turn, skew: f32, rise: f64) -> PageGeometry {
         let dewarp = (rise != 0.0).then(|| bent(rise));
-        PageGeometry::new(WIDTH, HEIGHT, angle, dewarp).unwrap()
+        let (width, height) = turn.upright_size((WIDTH, HEIGHT));
+        PageGeometry::new(width, height, f32::from(turn.degrees()) + skew, dewarp).unwrap()
     }
 
     /// White with a black 3 x 3 dot.
-    fn page_with_dot(at: Point) -> GrayImage {
-        let mut page = GrayImage::from_pixel(WIDTH, HEIGHT, image::Luma([255]));
+    fn page_with_dot((width, height): (u32, u32), at: Point) -> GrayImage {
+        let mut page = GrayImage::from_pixel(width, height, image::Luma([255]));
         for (dx, dy) in (-1..=1).flat_map(|dx| (-1..=1).map(move |dy| (dx, dy))) {
             page.put_pixel((at.x + dx) as u32, (at.y + dy) as u32, image::Luma([0]));
         }
@@ -297,32 +333,43 @@ mod tests {
     proptest! {
         #[test]
         fn there_and_back_is_the_same_place(
-            x in 0..WIDTH as i32,
-            y in 0..HEIGHT as i32,
-            angle in -5.0_f32..5.0,
+            (x, y) in (0..WIDTH as i32, 0..HEIGHT as i32),
+            turn in prop::sample::select(&Turn::ALL[..]),
+            skew in -5.0_f32..5.0,
             rise in -80.0_f64..80.0,
         ) {
-            let geometry = geometry(angle, rise);
-            let point = Point::new(x, y);
-            prop_assert!(distance(geometry.from_page(geometry.to_page(point)), point) < 1.5);
-            prop_assert!(distance(geometry.to_page(geometry.from_page(point)), point) < 1.5);
+            let geometry = geometry(turn, skew, rise);
+            prop_assert_eq!(geometry.straightened_size(), (WIDTH, HEIGHT));
+            let straight = Point::new(x, y);
+            prop_assert!(distance(geometry.from_page(geometry.to_page(straight)), straight) < 1.5);
+            let (x, y) = turn.upright_size((x, y));
+            let scanned = Point::new(x, y);
+            prop_assert!(distance(geometry.to_page(geometry.from_page(scanned)), scanned) < 1.5);
         }
     }
 
     #[test]
     fn pixels_move_where_the_geometry_says() {
-        for (angle, rise) in [(2.0, 0.0), (-4.0, 0.0), (0.0, 60.0), (3.0, -50.0)] {
-            let geometry = geometry(angle, rise);
-            for at in [Point::new(300, 200), Point::new(1000, 350), Point::new(1800, 420)] {
-                let straight = straighten(&page_with_dot(at), &geometry);
+        let bends = [(0.0, 0.0), (2.0, 0.0), (-4.0, 0.0), (0.0, 60.0), (3.0, -50.0)];
+        let places = [(300, 200), (1000, 350), (1800, 420)];
+        for (turn, (skew, rise)) in Turn::ALL
+            .into_iter()
+            .flat_map(|turn| bends.map(|bend| (turn, bend)))
+        {
+            let geometry = geometry(turn, skew, rise);
+            for place in places {
+                let (x, y) = turn.upright_size(place);
+                let at = Point::new(x, y);
+                let straight = straighten(&page_with_dot(turn.upright_size((WIDTH, HEIGHT)), at), &geometry);
+                assert_eq!(straight.dimensions(), (WIDTH, HEIGHT));
                 let found = darkest(&straight);
                 assert!(
                     distance(found, geometry.from_page(at)) < 1.5,
-                    "{angle} {rise} {at:?}: {found:?}"
+                    "{turn:?} {skew} {rise} {at:?}: {found:?}"
                 );
                 assert!(
                     distance(geometry.to_page(found), at) < 1.5,
-                    "{angle} {rise} {at:?}: {found:?}"
+                    "{turn:?} {skew} {rise} {at:?}: {found:?}"
                 );
             }
         }
@@ -330,18 +377,23 @@ mod tests {
 
     #[test]
     fn another_resolution_is_straightened_alike() {
-        let at = Point::new(1200, 240);
-        let full = geometry(2.5, 55.0);
-        let half = PageGeometry::new(WIDTH / 2, HEIGHT / 2, 2.5, Some(bent(55.0).scaled(0.5, 0.5))).unwrap();
-        let page = image::imageops::thumbnail(&page_with_dot(at), WIDTH / 2, HEIGHT / 2);
-        let (by_full, by_half) = (straighten(&page, &full), straighten(&page, &half));
-        let worst = by_full
-            .iter()
-            .zip(by_half.iter())
-            .map(|(a, b)| a.abs_diff(*b))
-            .max()
-            .unwrap();
-        assert!(worst <= 2, "{worst}");
+        for turn in Turn::ALL {
+            let (x, y) = turn.upright_size((1200, 240));
+            let (width, height) = turn.upright_size((WIDTH, HEIGHT));
+            let full = geometry(turn, 2.5, 55.0);
+            let bend = bent(55.0).scaled(0.5, 0.5);
+            let half = PageGeometry::new(width / 2, height / 2, full.angle(), Some(bend)).unwrap();
+            let page = page_with_dot((width, height), Point::new(x, y));
+            let page = image::imageops::thumbnail(&page, width / 2, height / 2);
+            let (by_full, by_half) = (straighten(&page, &full), straighten(&page, &half));
+            let worst = by_full
+                .iter()
+                .zip(by_half.iter())
+                .map(|(a, b)| a.abs_diff(*b))
+                .max()
+                .unwrap();
+            assert!(worst <= 2, "{turn:?} {worst}");
+        }
     }
 
     #[test]

@@ -131,6 +131,16 @@ impl TileGrid {
         Ok(frame)
     }
 
+    /// Number of values of one plane, padding included, of which this holds.
+    pub(super) fn count_where(&self, values: &[f32], plane: Plane, holds: impl Fn(f32) -> bool) -> usize {
+        let area = self.tile * self.tile;
+        values
+            .chunks_exact((plane.of * area).max(1))
+            .map(|tile| &tile[plane.index * area..(plane.index + 1) * area])
+            .map(|values| values.iter().filter(|value| holds(**value)).count())
+            .sum()
+    }
+
     /// Index at which row `y` of the frame starts in a plane of tile column `column`.
     fn offset(&self, column: usize, y: usize, plane: Plane) -> usize {
         let tile = (y / self.tile) * self.columns + column;
@@ -170,6 +180,8 @@ mod tests {
         };
         assert_eq!(plane(0), [0, 1, 12, 2, 3, 14]);
         assert_eq!(plane(2), [8, 9, 20, 10, 11, 22]);
+        let count = |index| grid.count_where(&values, Plane { index, of: 3 }, |value| value > 9.0);
+        assert_eq!([count(0), count(1), count(2)], [4, 4, 6]);
     }
 
     #[test]

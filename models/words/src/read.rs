@@ -219,10 +219,12 @@ impl<'a> Found<'a> {
                 words: line.words.iter().map(|word| word.quad).collect(),
             })
             .collect();
+        let (width, height) = page.dimensions();
+        let size = (width as f32, height as f32);
+        let back = |quad: Quad| quad.map(|place| self.turn.redone(place, size));
         let mut ordered = Vec::with_capacity(lines.len());
         for place in order_of_lines(&places) {
             let mut line = std::mem::replace(&mut lines[place], Line::empty());
-            let back = |quad: Quad| quad.map(|place| self.turn.redone(place, page.dimensions()));
             line.quad = back(line.quad);
             for word in &mut line.words {
                 word.quad = back(word.quad);

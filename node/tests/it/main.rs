@@ -55,6 +55,7 @@ mod site;
 mod sources;
 mod support;
 mod tables_alone;
+mod turned_pages;
 mod tutorial;
 mod volumes;
 mod watched;

@@ -195,14 +195,7 @@ impl PageOcr {
         let page = if turn == Turn::Upright {
             page
         } else {
-            let turned = compute(&self.cpu, run, move |_| {
-                Ok(DecodedPage {
-                    gray: turn.undone(&page.gray).unwrap_or_else(|| page.gray.clone()),
-                    bilevel: page.bilevel,
-                    format: page.format,
-                    warnings: Vec::new(),
-                })
-            });
+            let turned = compute(&self.cpu, run, move |_| Ok(page.upright(turn)));
             Arc::new(turned.await?)
         };
         Ok(Reading {

@@ -98,7 +98,8 @@ impl TibetanReader {
         page: Arc<DecodedPage>,
     ) -> Result<Vec<ReadLine>, StageError> {
         let reader = self.reader(run)?;
-        let found = self.detection.find_lines(run, page.clone()).await?;
+        let settings = self.detection.detection_config(run.config());
+        let found = self.detection.find_lines(run, page.clone(), &settings).await?;
         if found.contours.is_empty() {
             return Ok(Vec::new());
         }

@@ -26,6 +26,8 @@ use image::{DynamicImage, GrayImage};
 pub use error::{DecodeError, DecodeWarning};
 pub use format::PageFormat;
 
+use crate::turn::Turn;
+
 /// Limits of a page, checked before anything of its size is allocated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DecodeLimits {
@@ -82,6 +84,19 @@ pub struct DecodedPage {
     pub format: PageFormat,
     /// Faults of the file that left its pixels readable.
     pub warnings: Vec<DecodeWarning>,
+}
+
+impl DecodedPage {
+    /// The page with a turn of its content undone.
+    #[must_use]
+    pub fn upright(&self, turn: Turn) -> Self {
+        Self {
+            gray: turn.undone(&self.gray).unwrap_or_else(|| self.gray.clone()),
+            bilevel: self.bilevel,
+            format: self.format,
+            warnings: Vec::new(),
+        }
+    }
 }
 
 /// Format and size of a page as its header states them.

@@ -1,0 +1,80 @@
+//! Pages that were scanned on their side or upside down.
+
+use image::{DynamicImage, GrayImage, ImageFormat};
+use parkhang_actors::stage::page_geometry;
+use parkhang_models::page::geometry::{Point, bounding_rect};
+use parkhang_models::page::turn::Turn;
+use parkhang_store::artifact::{LineDetectionRow, OcrResultRow};
+use rapidfuzz::distance::levenshtein;
+
+use crate::support::{Fixture, rows, small_page};
+
+/// A scan of the page with its content turned, as a PNG.
+fn scan(page: &DynamicImage, turn: Turn) -> Vec<u8> {
+    let page = match turn {
+        Turn::Upright => page.clone(),
+        Turn::Quarter => page.rotate90(),
+        Turn::Half => page.rotate180(),
+        Turn::ThreeQuarters => page.rotate270(),
+    };
+    let mut png = std::io::Cursor::new(Vec::new());
+    page.write_to(&mut png, ImageFormat::Png).unwrap();
+    png.into_inner()
+}
+
+/// Middle of each line on its scan, in pixels.
+fn middles(page: &LineDetectionRow) -> Vec<(f32, f32)> {
+    let geometry = page_geometry(page).unwrap();
+    let middle = |contour: &Vec<[i32; 2]>| {
+        let points: Vec<Point> = contour.iter().map(|[x, y]| Point::new(*x, *y)).collect();
+        let bounds = bounding_rect(&points);
+        let (x, y) = (bounds.x + bounds.width / 2, bounds.y + bounds.height / 2);
+        let place = geometry.to_page(Point::new(x, y));
+        (place.x as f32, place.y as f32)
+    };
+    page.filtered_contours.iter().map(middle).collect()
+}
+
+#[test]
+fn a_page_is_read_whichever_way_it_lies() {
+    let fixture = Fixture::new();
+    let upright = image::load_from_memory(&small_page()).unwrap();
+    let (width, height) = (upright.width() as f32, upright.height() as f32);
+    for (number, turn) in Turn::ALL.into_iter().enumerate() {
+        fixture.put(&format!("page{number}.png"), &scan(&upright, turn));
+    }
+    let blank = DynamicImage::ImageLuma8(GrayImage::from_pixel(800, 300, image::Luma([235])));
+    fixture.put("page4.png", &scan(&blank, Turn::Upright));
+
+    for options in [&[][..], &["--config", "artifacts=tables"]] {
+        fixture.read(options).exits(0);
+        let layout = fixture.layout();
+        let pages: Vec<LineDetectionRow> = rows(&fixture.out(), &layout.line_detection());
+        let lines: Vec<OcrResultRow> = rows(&fixture.out(), &layout.ocr_results());
+        let text_of = |page: &LineDetectionRow| -> String {
+            let lines = lines.iter().filter(|line| line.image_name == page.image_name);
+            lines.map(|line| line.text.as_str()).collect()
+        };
+        let angles: Vec<f32> = pages.iter().map(|page| page.page_angle.round()).collect();
+        assert_eq!(angles, [0.0, 90.0, 180.0, -90.0, 0.0]);
+        let (text, expected) = (text_of(&pages[0]), middles(&pages[0]));
+        assert!(text.chars().count() > 500, "{text}");
+        for (page, turn) in pages.iter().zip(Turn::ALL) {
+            let read = text_of(page);
+            let alike = levenshtein::normalized_similarity(read.chars(), text.chars());
+            assert!(alike > 0.98, "{turn:?} {alike}: {read} {text}");
+            assert_eq!(
+                (page.rotated_width, page.rotated_height),
+                turn.upright_size((page.image_width, page.image_height))
+            );
+            let found = middles(page);
+            assert_eq!(found.len(), expected.len());
+            for ((x, y), place) in found.into_iter().zip(&expected) {
+                let (expected_x, expected_y) = turn.redone(*place, turn.upright_size((width, height)));
+                let off = (x - expected_x).hypot(y - expected_y);
+                assert!(off < 5.0, "{turn:?}: a line is {off} pixels off");
+            }
+        }
+        assert!(pages[4].filtered_contours.is_empty());
+    }
+}
