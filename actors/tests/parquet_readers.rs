@@ -86,6 +86,7 @@ fn line_detection_row(i: i32) -> LineDetectionRow {
         input_sha256: Digest::of(&i.to_le_bytes()).to_string(),
         is_binary: i % 2 == 1,
         regions: None,
+        is_negative: (i % 3 > 0).then_some(i % 2 == 0),
     }
 }
 

@@ -109,25 +109,52 @@ impl LineDetection {
         }
     }
 
-    /// Finds the lines of a scan, which may lie on its side or upside down.
+    /// Finds the lines of a scan, which may be light on dark and lie on its side or upside down. With them comes what they were found on: the
+    /// scan or its negative.
     async fn find_lines_of_scan(
         &self,
         run: &VolumeRun,
-        scan: &Arc<DecodedPage>,
-    ) -> Result<PageLines, StageError> {
+        scan: Arc<DecodedPage>,
+    ) -> Result<(PageLines, Arc<DecodedPage>), StageError> {
         let config = self.detection_config(run.config());
         let as_scanned = self.find_lines(run, scan.clone(), &config).await?;
-        if !as_scanned.may_be_turned(&config) {
-            return Ok(as_scanned);
+        let (lines, page) = self.or_of_negative(run, as_scanned, scan, &config).await?;
+        if !lines.may_be_turned(&config) {
+            return Ok((lines, page));
         }
         let config = config.for_turned_page();
         let mut turned = Vec::new();
         for turn in Turn::ALL.into_iter().filter(|turn| *turn != Turn::Upright) {
-            let scan = scan.clone();
-            let upright = super::compute(&self.cpu, run, move |_| Ok(Arc::new(scan.upright(turn)))).await?;
+            let page = page.clone();
+            let upright = super::compute(&self.cpu, run, move |_| Ok(Arc::new(page.upright(turn)))).await?;
             turned.push((turn, self.find_lines(run, upright, &config).await?));
         }
-        Ok(as_scanned.or_of_turned(turned))
+        Ok((lines.or_of_turned(turned), page))
+    }
+
+    /// These lines of a scan, or those of its negative.
+    async fn or_of_negative(
+        &self,
+        run: &VolumeRun,
+        lines: PageLines,
+        scan: Arc<DecodedPage>,
+        config: &DetectionConfig,
+    ) -> Result<(PageLines, Arc<DecodedPage>), StageError> {
+        let (page, settings) = (scan.clone(), config.clone());
+        let looked_at = super::compute(&self.cpu, run, move |_| {
+            let is_dark = lines
+                .may_be_negative(&page.gray, &settings)
+                .map_err(|error| (ErrorCategory::Runtime, error.to_string()))?;
+            Ok((lines, is_dark.then(|| Arc::new(page.negative()))))
+        });
+        let (lines, negative) = looked_at.await?;
+        let Some(negative) = negative else {
+            return Ok((lines, scan));
+        };
+        let found = self.find_lines(run, negative.clone(), config).await?;
+        let lines = lines.or_of_negative(found);
+        let page = if lines.is_negative { negative } else { scan };
+        Ok((lines, page))
     }
 
     /// Finds the lines of a page that lies as it is to be read.
@@ -259,6 +286,7 @@ impl PageStage for LineDetection {
             input_sha256: page.input_hash.to_string(),
             is_binary: false,
             regions: None,
+            is_negative: None,
         }]
     }
 
@@ -282,12 +310,11 @@ impl PageStage for LineDetection {
         for warning in &decoded.warnings {
             warn!(volume = %run.volume(), page = page.input.name, %warning, "the scan was decoded with a warning");
         }
-        let lines = self.find_lines_of_scan(run, &decoded).await?;
-        let scan = decoded.clone();
+        let (lines, page_of_lines) = self.find_lines_of_scan(run, decoded.clone()).await?;
         let background = self.detection_config(run.config()).background();
         let keep = run.config().artifacts;
         let straightened = super::compute(&self.cpu, run, move |_| {
-            straighten_page(&scan, lines, background, keep)
+            straighten_page(&page_of_lines, lines, background, keep)
         })
         .await?;
 
@@ -344,26 +371,27 @@ impl PageStage for LineDetection {
                     })
                     .collect()
             }),
+            is_negative: Some(lines.is_negative),
         }])
     }
 }
 
-/// Encodes the mask, and the scan straightened at full resolution, on a background of this grey level, where the job keeps pictures.
+/// Encodes the mask, and the page straightened at full resolution, on a background of this grey level, where the job keeps pictures.
 fn straighten_page(
-    scan: &DecodedPage,
+    page: &DecodedPage,
     lines: PageLines,
     background: u8,
     keep: Artifacts,
 ) -> Result<Straightened, (ErrorCategory, String)> {
     let runtime = |error: &dyn std::fmt::Display| (ErrorCategory::Runtime, error.to_string());
     let geometry: PageGeometry = lines.geometry().map_err(|error| runtime(&error))?;
-    let quality = image_quality(scan.bilevel);
+    let quality = image_quality(page.bilevel);
     let jpeg = match keep {
         Artifacts::Tables => None,
         // Resampling a page that lies straight already would only blur it.
-        Artifacts::Pictures if geometry.is_identity() => Some(encode_jpeg(&scan.gray, quality)),
+        Artifacts::Pictures if geometry.is_identity() => Some(encode_jpeg(&page.gray, quality)),
         Artifacts::Pictures => {
-            let straight = straighten_onto(&scan.gray, &geometry, background);
+            let straight = straighten_onto(&page.gray, &geometry, background);
             Some(encode_jpeg(&straight, quality))
         }
     };

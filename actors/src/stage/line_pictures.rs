@@ -175,12 +175,13 @@ fn straightened(
         return Err((ErrorCategory::Input, message));
     }
     let page = scan.pixels(&DecodeLimits::default(), cancelled);
-    let page = page
-        .map_err(|error| (error.category(), error.to_string()))?
-        .page
-        .gray;
+    let page = page.map_err(|error| (error.category(), error.to_string()))?.page;
+    let page = match found.is_negative {
+        Some(true) => page.negative(),
+        Some(false) | None => page,
+    };
     let geometry = page_geometry(found).map_err(|error| (ErrorCategory::Runtime, error.to_string()))?;
-    Ok(straighten(&page, &geometry))
+    Ok(straighten(&page.gray, &geometry))
 }
 
 #[cfg(test)]
@@ -227,6 +228,7 @@ mod tests {
             input_sha256: scan.digest().to_string(),
             is_binary: false,
             regions: None,
+            is_negative: None,
         })
     }
 

@@ -315,6 +315,7 @@ pub(crate) async fn put_pages(storage: &MemoryArtifacts, job: &Job, task: &Task,
         input_sha256: digest.to_string(),
         is_binary: false,
         regions: None,
+        is_negative: None,
     };
     let rows: Vec<LineDetectionRow> = names.iter().enumerate().map(row).collect();
     write_table(storage, &layout.line_detection(), rows, &provenance)

@@ -8,7 +8,7 @@ pub(super) const PAPER: u8 = 255;
 const BLACK: u8 = 0;
 
 /// Settings of line detection. The defaults are those of BDRC's production line detection (`ldv1`) but for `even_light`,
-/// `line_pictures`, `turned_pages`, `max_rows_portrait` and `tps_threshold`.
+/// `line_pictures`, `turned_pages`, `negatives`, `max_rows_portrait` and `tps_threshold`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DetectionConfig {
@@ -27,6 +27,8 @@ pub struct DetectionConfig {
     pub line_pictures: bool,
     /// Look for lines on a page as it lies and turned, where it may have been scanned on its side or upside down.
     pub turned_pages: bool,
+    /// Look for lines on the negative of a page whose writing may be lighter than its paper.
+    pub negatives: bool,
     /// Largest frame, in pixels.
     pub max_width: u32,
     pub max_height: u32,
@@ -66,6 +68,7 @@ impl Default for DetectionConfig {
             even_light: true,
             line_pictures: true,
             turned_pages: true,
+            negatives: true,
             max_width: 4096,
             max_height: 2048,
             max_rows: 2,
@@ -91,6 +94,7 @@ impl DetectionConfig {
             even_light: false,
             line_pictures: false,
             turned_pages: false,
+            negatives: false,
             max_rows_portrait: 2,
             tps_threshold: 0.0,
             ..Self::default()
@@ -111,6 +115,7 @@ impl DetectionConfig {
             even_light: false,
             line_pictures: false,
             turned_pages: false,
+            negatives: false,
             min_angle_deg: 0.5,
             use_tps: false,
             ..Self::default()

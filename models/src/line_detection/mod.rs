@@ -19,6 +19,7 @@ pub(crate) mod gen1;
 pub(crate) mod golden;
 mod layout;
 mod mask;
+mod negative;
 mod passes;
 mod scale;
 mod skew;

@@ -38,6 +38,8 @@ pub struct PageLines {
     pub page_size: (u32, u32),
     /// Certainty of the network when it was last asked.
     pub certainty: Certainty,
+    /// True for lines found on the negative of the page, whose writing is lighter than its paper.
+    pub is_negative: bool,
 }
 
 impl PageLines {
@@ -177,6 +179,7 @@ fn one_line(mask: GrayImage, page_size: (u32, u32)) -> PageLines {
         mask,
         page_size,
         certainty: Certainty::default(),
+        is_negative: false,
     }
 }
 
@@ -192,6 +195,7 @@ fn gen1_lines(page_size: (u32, u32), findings: gen1::Findings) -> PageLines {
         mask: findings.mask,
         page_size,
         certainty: Certainty::default(),
+        is_negative: false,
     }
 }
 
@@ -229,6 +233,7 @@ fn page_lines(
         frame_size,
         page_size,
         certainty: Certainty::default(),
+        is_negative: false,
     }
 }
 

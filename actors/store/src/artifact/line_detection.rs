@@ -36,5 +36,7 @@ artifact_row! {
         is_binary: bool,
         /// Regions that a layout network saw besides lines; absent where none was asked.
         regions: Option<Vec<PageRegion>>,
+        /// True if the writing is lighter than its paper, so that the straightened page is a negative; absent in tables of earlier builds.
+        is_negative: Option<bool>,
     }
 }

@@ -51,6 +51,7 @@ prop_compose! {
         filtered_contours in prop::collection::vec(contour(), 0..4),
         tps_points in prop::option::of(prop::collection::vec([float(), float(), float(), float()], 0..4)),
         regions in prop::option::of(prop::collection::vec(region(), 0..3)),
+        is_negative in any::<Option<bool>>(),
     ) -> LineDetectionRow {
         LineDetectionRow {
             rotated_image_path: format!("rotated/{name}.jpg"),
@@ -61,7 +62,7 @@ prop_compose! {
             page_angle: angle,
             tps_ratio: ratio,
             tps_alpha: alpha,
-            dewarping_applied, filtered_contours, tps_points, is_binary, regions,
+            dewarping_applied, filtered_contours, tps_points, is_binary, regions, is_negative,
             page_index: numbers[0],
             image_width: numbers[1],
             image_height: numbers[2],
@@ -273,6 +274,7 @@ fn columns_are_stored_as_readers_expect() {
         input_sha256: String::new(),
         is_binary: false,
         regions: None,
+        is_negative: None,
     };
     let file = SerializedFileReader::new(encode(&[row])).unwrap();
     let metadata = file.metadata();

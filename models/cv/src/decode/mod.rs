@@ -21,7 +21,7 @@ mod raster;
 mod tiff;
 
 use image::metadata::Orientation;
-use image::{DynamicImage, GrayImage};
+use image::{DynamicImage, GrayImage, imageops};
 
 pub use error::{DecodeError, DecodeWarning};
 pub use format::PageFormat;
@@ -92,6 +92,19 @@ impl DecodedPage {
     pub fn upright(&self, turn: Turn) -> Self {
         Self {
             gray: turn.undone(&self.gray).unwrap_or_else(|| self.gray.clone()),
+            bilevel: self.bilevel,
+            format: self.format,
+            warnings: Vec::new(),
+        }
+    }
+
+    /// The page with dark for light and light for dark.
+    #[must_use]
+    pub fn negative(&self) -> Self {
+        let mut gray = self.gray.clone();
+        imageops::invert(&mut gray);
+        Self {
+            gray,
             bilevel: self.bilevel,
             format: self.format,
             warnings: Vec::new(),

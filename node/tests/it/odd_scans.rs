@@ -1,4 +1,4 @@
-//! Pages that were scanned on their side or upside down.
+//! Scans of pages on their side, of pages upside down, and negatives.
 
 use image::{DynamicImage, GrayImage, ImageFormat};
 use parkhang_actors::stage::page_geometry;
@@ -36,7 +36,7 @@ fn middles(page: &LineDetectionRow) -> Vec<(f32, f32)> {
 }
 
 #[test]
-fn a_page_is_read_whichever_way_it_lies() {
+fn a_page_is_read_whichever_way_it_was_scanned() {
     let fixture = Fixture::new();
     let upright = image::load_from_memory(&small_page()).unwrap();
     let (width, height) = (upright.width() as f32, upright.height() as f32);
@@ -45,6 +45,9 @@ fn a_page_is_read_whichever_way_it_lies() {
     }
     let blank = DynamicImage::ImageLuma8(GrayImage::from_pixel(800, 300, image::Luma([235])));
     fixture.put("page4.png", &scan(&blank, Turn::Upright));
+    let mut negative = upright.clone();
+    negative.invert();
+    fixture.put("page5.png", &scan(&negative, Turn::Upright));
 
     for options in [&[][..], &["--config", "artifacts=tables"]] {
         fixture.read(options).exits(0);
@@ -56,10 +59,14 @@ fn a_page_is_read_whichever_way_it_lies() {
             lines.map(|line| line.text.as_str()).collect()
         };
         let angles: Vec<f32> = pages.iter().map(|page| page.page_angle.round()).collect();
-        assert_eq!(angles, [0.0, 90.0, 180.0, -90.0, 0.0]);
+        assert_eq!(angles, [0.0, 90.0, 180.0, -90.0, 0.0, 0.0]);
+        let negatives: Vec<Option<bool>> = pages.iter().map(|page| page.is_negative).collect();
+        assert_eq!(negatives[..5], [Some(false); 5]);
+        assert_eq!(negatives[5], Some(true));
         let (text, expected) = (text_of(&pages[0]), middles(&pages[0]));
         assert!(text.chars().count() > 500, "{text}");
-        for (page, turn) in pages.iter().zip(Turn::ALL) {
+        let turned = pages.iter().zip(Turn::ALL);
+        for (page, turn) in turned.chain([(&pages[5], Turn::Upright)]) {
             let read = text_of(page);
             let alike = levenshtein::normalized_similarity(read.chars(), text.chars());
             assert!(alike > 0.98, "{turn:?} {alike}: {read} {text}");
