@@ -12,6 +12,10 @@ const LEAST_SIDE: f64 = 0.1;
 const GAP_OF_SPACE: f64 = 0.15;
 /// The same if both words are in such scripts.
 const GAP_OF_COLUMN: f64 = 0.6;
+/// Least number of words of a turned line whose words are wider than high, as the shorter syllables of Tibetan are on their side, and how many
+/// times farther such a line leads down or up than to a side. A few rows under one number are no such line.
+const SYLLABLES: usize = 4;
+const STEEP: f64 = 8.0;
 
 /// Direction of reading on the page as displayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,8 +141,9 @@ fn direction(words: &[(Cow<'_, str>, Rect)]) -> Direction {
     }
     let [from, to] = [first.centre(), last.centre()];
     let (right, down) = (to[0] - from[0], to[1] - from[1]);
-    // Words of a turned line are at least as high as wide.
-    if down.abs() > right.abs() && heights >= 0.8 * widths {
+    // Words of a turned line are at least as high as wide, but for syllables.
+    let are_syllables = words.len() >= SYLLABLES && down.abs() > STEEP * right.abs();
+    if down.abs() > right.abs() && (heights >= 0.8 * widths || are_syllables) {
         return if down > 0.0 {
             Direction::Down
         } else {
@@ -291,6 +296,11 @@ mod tests {
         assert_eq!(
             of([[22.0, 0.0, 40.0, 10.0], [0.0, 0.0, 20.0, 10.0]]),
             Direction::Left
+        );
+        let syllables = [0.0, 12.0, 22.0, 30.0, 44.0].map(|top| word("ག་", [0.0, top, 20.0, top + 8.0]));
+        assert_eq!(
+            lines(&syllables, Spacing::Inferred, PAGE)[0].direction,
+            Direction::Down
         );
         // Two rows under one number.
         assert_eq!(

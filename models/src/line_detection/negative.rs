@@ -1,8 +1,8 @@
 //! Pages whose writing is lighter than their paper: gold and silver on black, negatives of films, titles cut into a block.
 //!
 //! The segmenter sees edges on such a page as well, and finds some lines or none. Where most of what it takes for lines, or of a page without any,
-//! is dark, it is asked about the negative of the page, and is surer of it where the writing is light: on negatives of 75 pages, none of which
-//! stays one, and on the one of these pages whose title is white on black. No other is taken for one.
+//! is dark, it is asked about the negative of the page too, and the one of which it is surer is read. That is right for 75 pages, of which one has a
+//! title in white on black, and for their negatives, but for one that lies on its side.
 
 use image::GrayImage;
 
@@ -14,7 +14,7 @@ use crate::page::geometry::{Point, Rect, bounding_rect};
 const DARK: f64 = 0.5;
 /// Columns and rows of places at which a region is looked at.
 const PLACES: [i32; 2] = [48, 12];
-/// Shares of the places that are darker than ink and than paper are.
+/// Shares of the places that are darker than the level taken for ink, and than that taken for paper.
 const EXTREMES: [f64; 2] = [0.03, 0.97];
 
 impl PageLines {
@@ -131,16 +131,9 @@ mod tests {
 
     fn found(contours: Vec<Vec<Point>>, lines: f64) -> PageLines {
         PageLines {
-            page_angle: 0.0,
-            dewarp: None,
-            tps_ratio: None,
             contours,
-            regions: Vec::new(),
-            mask: GrayImage::new(1000, 400),
-            frame_size: (1000, 400),
-            page_size: (1000, 400),
             certainty: Certainty { lines, doubtful: 0.0 },
-            is_negative: false,
+            ..PageLines::none(GrayImage::new(1000, 400), (1000, 400))
         }
     }
 

@@ -32,8 +32,6 @@ pub struct PageLines {
     pub regions: Vec<Region>,
     /// The straightened line mask at frame size, 0 and 255. In the first generation it has the size of the page.
     pub mask: GrayImage,
-    /// Width and height of the straightened frame, in pixels.
-    pub frame_size: (u32, u32),
     /// Width and height of the page as scanned, in pixels.
     pub page_size: (u32, u32),
     /// Certainty of the network when it was last asked.
@@ -43,6 +41,21 @@ pub struct PageLines {
 }
 
 impl PageLines {
+    /// A page of this size that lies straight and has no lines, with the mask of its frame.
+    pub(super) fn none(mask: GrayImage, page_size: (u32, u32)) -> Self {
+        Self {
+            page_angle: 0.0,
+            dewarp: None,
+            tps_ratio: None,
+            contours: Vec::new(),
+            regions: Vec::new(),
+            mask,
+            page_size,
+            certainty: Certainty::default(),
+            is_negative: false,
+        }
+    }
+
     /// The upright box of each contour, around the rounded corners of its minimum-area rectangle; a little larger than the
     /// box of the contour's points.
     pub fn boxes(&self) -> Vec<Rect> {
@@ -170,16 +183,8 @@ pub(super) fn finish_mask(frame: Frame, mask: GrayImage, config: &DetectionConfi
 /// A picture of one line, which is cut as it is.
 fn one_line(mask: GrayImage, page_size: (u32, u32)) -> PageLines {
     PageLines {
-        page_angle: 0.0,
-        dewarp: None,
-        tps_ratio: None,
         contours: vec![whole(page_size)],
-        regions: Vec::new(),
-        frame_size: mask.dimensions(),
-        mask,
-        page_size,
-        certainty: Certainty::default(),
-        is_negative: false,
+        ..PageLines::none(mask, page_size)
     }
 }
 
@@ -190,12 +195,7 @@ fn gen1_lines(page_size: (u32, u32), findings: gen1::Findings) -> PageLines {
         dewarp: findings.dewarp,
         tps_ratio: findings.tps_ratio,
         contours: findings.contours,
-        regions: Vec::new(),
-        frame_size: findings.mask.dimensions(),
-        mask: findings.mask,
-        page_size,
-        certainty: Certainty::default(),
-        is_negative: false,
+        ..PageLines::none(findings.mask, page_size)
     }
 }
 
@@ -228,12 +228,7 @@ fn page_lines(
         dewarp: straightening.geometry.dewarp().map(|dewarp| dewarp.scaled(x, y)),
         tps_ratio: straightening.tps_ratio,
         contours: contours.iter().map(|contour| scaled(contour, x, y)).collect(),
-        regions: Vec::new(),
-        mask,
-        frame_size,
-        page_size,
-        certainty: Certainty::default(),
-        is_negative: false,
+        ..PageLines::none(mask, page_size)
     }
 }
 
@@ -335,7 +330,10 @@ mod tests {
         let (lines, passes) = detect(&page_of_bars(0.0));
         assert_eq!((lines.contours.len(), lines.page_angle, passes), (4, 0.0, 1));
         assert_eq!(lines.tps_ratio, Some(0.0));
-        assert_eq!((lines.page_size, lines.frame_size), ((1000, 500), (1000, 500)));
+        assert_eq!(
+            (lines.page_size, lines.mask.dimensions()),
+            ((1000, 500), (1000, 500))
+        );
     }
 
     #[test]

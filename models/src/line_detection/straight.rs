@@ -137,6 +137,11 @@ impl PageGeometry {
         self.angle
     }
 
+    /// Turn of the content of the page as scanned, which whole quarters of the angle undo.
+    pub fn turn(&self) -> Turn {
+        self.turn
+    }
+
     pub fn dewarp(&self) -> Option<&Dewarp> {
         self.flattening.as_ref().map(|flattening| &flattening.dewarp)
     }

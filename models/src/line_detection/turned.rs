@@ -109,15 +109,8 @@ mod tests {
     fn found(lines: f64, doubtful: f64) -> PageLines {
         PageLines {
             page_angle: 1.5,
-            dewarp: None,
-            tps_ratio: None,
-            contours: Vec::new(),
-            regions: Vec::new(),
-            mask: GrayImage::new(500, 200),
-            frame_size: (500, 200),
-            page_size: (1000, 400),
             certainty: Certainty { lines, doubtful },
-            is_negative: false,
+            ..PageLines::none(GrayImage::new(500, 200), (1000, 400))
         }
     }
 

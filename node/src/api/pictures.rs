@@ -205,6 +205,7 @@ mod tests {
 
     use super::*;
     use crate::admin::Library;
+    use crate::export::scanned::Scanned;
 
     fn png(page: &GrayImage) -> Vec<u8> {
         let mut file = Cursor::new(Vec::new());
@@ -250,6 +251,7 @@ mod tests {
             lines: Vec::new(),
             regions: Vec::new(),
             error: None,
+            scanned: Scanned::default(),
         };
         let key = PageKey {
             job: job.id,

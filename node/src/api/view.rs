@@ -144,6 +144,7 @@ mod tests {
     use parkhang_models::page::geometry::Point;
 
     use super::*;
+    use crate::export::scanned::Scanned;
 
     #[test]
     fn a_query_says_what_is_wanted_once() {
@@ -197,6 +198,7 @@ mod tests {
             lines: vec![line(20, 20), line(60, 39)],
             regions: Vec::new(),
             error: None,
+            scanned: Scanned::default(),
         };
         let region =
             |query: &str| Ok::<_, Denied>(view(query)?.on(&page)?.region.map(|region| region.to_string()));

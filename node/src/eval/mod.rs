@@ -198,6 +198,7 @@ fn perplexity(page: &PageDocument) -> Option<f32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::export::scanned::Scanned;
 
     fn volume(i_id: &str, scans: &[&str]) -> VolumeDocument {
         let page = |scan: &&str| PageDocument {
@@ -208,6 +209,7 @@ mod tests {
             lines: Vec::new(),
             regions: Vec::new(),
             error: None,
+            scanned: Scanned::default(),
         };
         VolumeDocument {
             w_id: "W1".to_owned(),

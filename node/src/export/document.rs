@@ -9,6 +9,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::language::Language;
+use super::scanned::Scanned;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct VolumeDocument {
@@ -31,6 +32,8 @@ pub struct PageDocument {
     pub regions: Vec<RegionDocument>,
     /// Reason for which the page could not be read, if it could not.
     pub error: Option<String>,
+    #[serde(skip)]
+    pub scanned: Scanned,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]

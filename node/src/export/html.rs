@@ -243,6 +243,7 @@ fn script_safe(json: &str) -> String {
 mod tests {
     use super::*;
     use crate::export::document::LineDocument;
+    use crate::export::scanned::Scanned;
 
     #[test]
     fn the_modules_make_one_script() {
@@ -279,6 +280,7 @@ mod tests {
             lines: vec![line],
             regions: Vec::new(),
             error: None,
+            scanned: Scanned::default(),
         };
         let volume = VolumeDocument {
             w_id: "W1".into(),

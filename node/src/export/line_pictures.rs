@@ -15,6 +15,7 @@ use super::corrections::line_id;
 use super::document::{LineDocument, PageDocument, VolumeDocument};
 use super::results::StoredVolume;
 use super::scan::stored_scan;
+use super::scanned::Scanned;
 
 const QUALITY: u8 = 92;
 /// Share of the pixels around a line that are darker than its paper: most are paper, and a few lie outside of the page.
@@ -81,7 +82,8 @@ impl<'v> LinePictures<'v> {
         };
         let outlines: Vec<Vec<Point>> = drawn.iter().map(|line| page.on_page(&line.polygon)).collect();
         // Decoding and cutting is computation, which must not hold a thread of the runtime.
-        let made = tokio::task::spawn_blocking(move || cut_out(&scan, &outlines)).await;
+        let scanned = page.scanned;
+        let made = tokio::task::spawn_blocking(move || cut_out(&scan, scanned, &outlines)).await;
         let made = made.context("cutting lines out of a scan")?;
         let found = drawn.into_iter().zip(made);
         pictures.extend(found.filter_map(|(line, picture)| Some((line, picture?))));
@@ -107,11 +109,18 @@ impl<'v> LinePictures<'v> {
 }
 
 /// Cuts lines out of a scan; `None` for lines without an area. A scan that cannot be decoded has none.
-fn cut_out(scan: &Scan, outlines: &[Vec<Point>]) -> Vec<Option<Vec<u8>>> {
-    let Ok(page) = scan.displayed(|size| size) else {
+fn cut_out(scan: &Scan, scanned: Scanned, outlines: &[Vec<Point>]) -> Vec<Option<Vec<u8>>> {
+    let Ok(displayed) = scan.displayed(|size| size) else {
         return vec![None; outlines.len()];
     };
-    let jpeg = |outline: &Vec<Point>| encode_jpeg(&straightened(&page.picture, outline)?, QUALITY).ok();
+    let page = scanned.page_of(displayed.picture);
+    let jpeg = |outline: &Vec<Point>| {
+        let on_page = outline
+            .iter()
+            .map(|place| scanned.place_on_page(*place, page.dimensions()));
+        let outline: Vec<Point> = on_page.collect();
+        encode_jpeg(&straightened(&page, &outline)?, QUALITY).ok()
+    };
     outlines.iter().map(jpeg).collect()
 }
 

@@ -16,6 +16,7 @@ use parkhang_store::storage::ArtifactStore;
 
 use super::document::{LineDocument, PageDocument, RegionDocument, SegmentDocument, VolumeDocument};
 use super::results::StoredVolume;
+use super::scanned::Scanned;
 use super::words::VolumeWords;
 
 /// Loads a volume's document; `None` if it has no results yet.
@@ -86,6 +87,10 @@ pub async fn load_volume(store: &dyn ArtifactStore, stored: &StoredVolume) -> Re
                     .map(|region| region_document(region, &to_scan))
                     .collect(),
                 error: failures.get(&page.image_name).map(|row| row.message.clone()),
+                scanned: Scanned {
+                    turn: to_scan.turn(),
+                    is_negative: page.is_negative.unwrap_or_default(),
+                },
             },
         );
     }
@@ -101,6 +106,7 @@ pub async fn load_volume(store: &dyn ArtifactStore, stored: &StoredVolume) -> Re
                 lines: Vec::new(),
                 regions: Vec::new(),
                 error: Some(failure.message),
+                scanned: Scanned::default(),
             });
     }
     Ok(Some(VolumeDocument {

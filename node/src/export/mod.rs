@@ -25,6 +25,7 @@ mod pagexml;
 mod pdf;
 mod results;
 mod scan;
+pub mod scanned;
 mod view;
 mod words;
 mod xml;

@@ -11,6 +11,7 @@ use parkhang_store::storage::ArtifactStore;
 
 use super::document::PageDocument;
 use super::results::StoredVolume;
+use super::scanned::Scanned;
 use super::view::{View, ViewError};
 
 const QUALITY: u8 = 60;
@@ -72,10 +73,22 @@ pub(super) async fn stored_scan(
         return Ok(None);
     };
     let key = volume.layout.rotated_image(&name);
-    match store.head(&key).await? {
-        Some(_) => Ok(Some(Scan::Image(store.get(&key).await?))),
-        None => Ok(None),
+    if store.head(&key).await?.is_none() {
+        return Ok(None);
     }
+    let (straightened, scanned) = (Scan::Image(store.get(&key).await?), page.scanned);
+    if scanned == Scanned::default() {
+        return Ok(Some(straightened));
+    }
+    let scan = tokio::task::spawn_blocking(move || as_scanned(&straightened, scanned));
+    Ok(scan.await?)
+}
+
+/// The straightened page as it lay when it was scanned; `None` if it cannot be decoded.
+fn as_scanned(straightened: &Scan, scanned: Scanned) -> Option<Scan> {
+    let page = straightened.displayed(|size| size).ok()?.picture;
+    let jpeg = encode_jpeg(&scanned.scan_of(page), QUALITY).ok()?;
+    Some(Scan::Image(jpeg.into()))
 }
 
 fn drawn(scan: &Scan, view: View) -> Result<Option<Picture>, ViewError> {

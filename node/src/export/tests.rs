@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use roxmltree::{Document, Node, ParsingOptions};
 
 use super::document::{LineDocument, PageDocument, RegionDocument, SegmentDocument, VolumeDocument};
+use super::scanned::Scanned;
 use super::{alto, hocr, lines, pagexml};
 
 /// A page of two lines: one in two segments, one whose segments spell something else, with an outline that leaves the page.
@@ -36,6 +37,7 @@ pub fn page() -> PageDocument {
         ],
         regions: Vec::new(),
         error: None,
+        scanned: Scanned::default(),
     }
 }
 

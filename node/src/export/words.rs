@@ -12,6 +12,7 @@ use parkhang_store::storage::ArtifactStore;
 
 use super::document::{LineDocument, PageDocument, SegmentDocument, VolumeDocument};
 use super::results::StoredVolume;
+use super::scanned::Scanned;
 
 /// Points to the inch.
 const POINTS: f32 = 72.0;
@@ -85,6 +86,7 @@ impl VolumeWords {
                     lines: Vec::new(),
                     regions: Vec::new(),
                     error: Some(failure.message),
+                    scanned: Scanned::default(),
                 },
             );
         }
@@ -109,6 +111,7 @@ fn page_document(boxes: &PageBoxes<'_>, error: Option<String>) -> PageDocument {
         lines: lines.map(|line| line_document(page, line, scale)).collect(),
         regions: Vec::new(),
         error,
+        scanned: Scanned::default(),
     }
 }
 

@@ -7,7 +7,7 @@ use parkhang_models::page::turn::Turn;
 use parkhang_store::artifact::{LineDetectionRow, OcrResultRow};
 use rapidfuzz::distance::levenshtein;
 
-use crate::support::{Fixture, rows, small_page};
+use crate::support::{Fixture, VOLUME, finish, node, rows, small_page};
 
 /// A scan of the page with its content turned, as a PNG.
 fn scan(page: &DynamicImage, turn: Turn) -> Vec<u8> {
@@ -49,7 +49,7 @@ fn a_page_is_read_whichever_way_it_was_scanned() {
     negative.invert();
     fixture.put("page5.png", &scan(&negative, Turn::Upright));
 
-    for options in [&[][..], &["--config", "artifacts=tables"]] {
+    for options in [&["--config", "artifacts=tables"][..], &[]] {
         fixture.read(options).exits(0);
         let layout = fixture.layout();
         let pages: Vec<LineDetectionRow> = rows(&fixture.out(), &layout.line_detection());
@@ -83,5 +83,18 @@ fn a_page_is_read_whichever_way_it_was_scanned() {
             }
         }
         assert!(pages[4].filtered_contours.is_empty());
+    }
+
+    // Where the scans are gone, straightened pages stand in for them, and lie as they did.
+    std::fs::remove_dir_all(fixture.pages()).unwrap();
+    let mut export = node(["export", "--format", "pdf"]);
+    export.arg(fixture.out());
+    finish(export).exits(0);
+    let file = fixture.out().join("export/pdf").join(format!("{VOLUME}.pdf"));
+    let document = lopdf::Document::load(file).unwrap();
+    for (page, turn) in document.get_pages().into_values().zip(Turn::ALL) {
+        let pictures = document.get_page_images(page).unwrap();
+        let is_wide = pictures[0].width > pictures[0].height;
+        assert_eq!(is_wide, turn.upright_size((width, height)).0 > height, "{turn:?}");
     }
 }

@@ -193,6 +193,7 @@ mod tests {
 
     use super::*;
     use crate::export::document::Corrected;
+    use crate::export::scanned::Scanned;
 
     fn line(number: i32, text: &str) -> LineDocument {
         let (top, bottom) = (number * 20, number * 20 + 10);
@@ -229,6 +230,7 @@ mod tests {
             lines,
             regions: Vec::new(),
             error: None,
+            scanned: Scanned::default(),
         }
     }
 
