@@ -5,6 +5,8 @@ use std::ops::Sub;
 use image::{ImageBuffer, Pixel, imageops};
 use serde::{Deserialize, Serialize};
 
+use crate::geometry::{Point, last_pixel};
+
 /// Turn of the content of a page, clockwise.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -89,6 +91,18 @@ impl Turn {
         }
     }
 
+    /// Pixel of the page with its content upright that shows this pixel of the page that was given, whose width and height are `size`.
+    pub fn upright_pixel(self, pixel: Point, size: (u32, u32)) -> Point {
+        self.back().pixel_as_it_lies(pixel, self.upright_size(size))
+    }
+
+    /// Pixel of the page that was given, whose width and height are `size`, that shows this pixel of the page with its content upright.
+    pub fn pixel_as_it_lies(self, pixel: Point, size: (u32, u32)) -> Point {
+        let last = last_pixel(size);
+        let (x, y) = self.redone((pixel.x, pixel.y), (last.x, last.y));
+        Point::new(x, y)
+    }
+
     /// Place on the page that was given of a place on the page with its content upright. The size is that of the page that was given, or
     /// for places that are indexes of pixels the place of its last pixel.
     pub fn redone<T: Sub<Output = T>>(self, (x, y): (T, T), (width, height): (T, T)) -> (T, T) {
@@ -138,8 +152,12 @@ mod tests {
                 let place = turn.redone((x as f32 + 0.5, y as f32 + 0.5), (5.0, 3.0));
                 let [column, row, _] = pixel.0;
                 assert_eq!(place, (f32::from(column) + 0.5, f32::from(row) + 0.5), "{turn:?}");
-                let pixel = turn.redone((x as i32, y as i32), (4, 2));
-                assert_eq!(pixel, (i32::from(column), i32::from(row)), "{turn:?}");
+                let (pixel, shown) = (
+                    Point::new(i32::from(column), i32::from(row)),
+                    Point::new(x as i32, y as i32),
+                );
+                assert_eq!(turn.pixel_as_it_lies(shown, (5, 3)), pixel, "{turn:?}");
+                assert_eq!(turn.upright_pixel(pixel, (5, 3)), shown, "{turn:?}");
             }
             assert_eq!(Turn::from_degrees(turn.degrees()), Some(turn));
         }

@@ -6,6 +6,7 @@
 
 use image::GrayImage;
 
+use super::strip::whole;
 use super::{DegenerateDewarp, DetectionConfig, PageLines};
 use crate::page::geometry::{Point, Rect, bounding_rect};
 
@@ -42,7 +43,7 @@ impl PageLines {
     /// These lines of a scan, or those of its negative, whichever the network is surer of.
     #[must_use]
     pub fn or_of_negative(self, found: Self) -> Self {
-        match found.certainty.is_surer_than(self.certainty) {
+        match found.certainty.is_surer_than(self.certainty, 1.0) {
             true => Self {
                 is_negative: true,
                 ..found
@@ -59,14 +60,7 @@ impl PageLines {
             ..bounds
         };
         if self.contours.is_empty() {
-            let (width, height) = self.page_size;
-            let side = |side: u32| i32::try_from(side).unwrap_or(i32::MAX);
-            return vec![Rect {
-                x: 0,
-                y: 0,
-                width: side(width),
-                height: side(height),
-            }];
+            return vec![bounding_rect(&whole(self.page_size))];
         }
         self.contours
             .iter()

@@ -159,16 +159,20 @@ impl PageGeometry {
 
     /// Position on the page turned by quarters of a pixel of the page as scanned.
     fn upright(&self, point: Point) -> Point {
-        let last = last_pixel(self.straightened_size());
-        let (x, y) = self.turn.back().redone((point.x, point.y), last);
-        Point::new(x, y)
+        self.turn.upright_pixel(point, (self.width, self.height))
     }
 
     pub(super) fn turn_contours(&self, contours: Vec<Contour>) -> Vec<Contour> {
         if self.angle == 0.0 {
             return contours;
         }
-        let turned = |contour: Contour| contour.into_iter().map(|point| self.to_turned(point)).collect();
+        let level = self.level();
+        let turned = |contour: Contour| {
+            let points = contour.into_iter();
+            points
+                .map(|point| level.apply_to_pixel(self.upright(point)))
+                .collect()
+        };
         contours.into_iter().map(turned).collect()
     }
 
@@ -187,9 +191,7 @@ impl PageGeometry {
             .map_or(turned, |f| f.spline.transform(turned));
         let (width, height) = self.straightened_size();
         let upright = rounded(turn_about_center(width, height, -self.skew).apply(turned));
-        let last = last_pixel((self.width, self.height));
-        let (x, y) = self.turn.redone((upright.x, upright.y), last);
-        Point::new(x, y)
+        self.turn.pixel_as_it_lies(upright, (self.width, self.height))
     }
 
     /// Position of a pixel of the page as scanned on the straightened page: the inverse of [`Self::to_page`].
@@ -208,12 +210,6 @@ fn turn_undone_by(quarters: f32) -> Turn {
     // The remainder has a turn. A damaged table may have no number as an angle, which is cast to 0.
     let degrees = (quarters.rem_euclid(4.0) * QUARTER) as u16;
     Turn::from_degrees(degrees).unwrap_or_default()
-}
-
-/// Place of the last pixel of a page of this size.
-fn last_pixel((width, height): (u32, u32)) -> (i32, i32) {
-    let last = |side: u32| i32::try_from(side).unwrap_or(i32::MAX) - 1;
-    (last(width), last(height))
 }
 
 /// The map from a page to the page turned by `angle`, in single precision as in `ldv1`.

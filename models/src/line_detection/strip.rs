@@ -2,7 +2,7 @@
 
 use super::DetectionConfig;
 use crate::inference::Classes;
-use crate::page::geometry::{Contour, Point, bounding_rect};
+use crate::page::geometry::{Contour, Point, bounding_rect, last_pixel};
 
 /// Largest height of a small picture, in pixels.
 const SMALL_HEIGHT: u32 = 256;
@@ -30,9 +30,8 @@ pub(super) fn is_one_line(
 }
 
 /// The whole picture.
-pub(super) fn whole((width, height): (u32, u32)) -> Contour {
-    let last = |side: u32| i32::try_from(side).unwrap_or(i32::MAX) - 1;
-    let (right, bottom) = (last(width), last(height));
+pub(super) fn whole(size: (u32, u32)) -> Contour {
+    let Point { x: right, y: bottom } = last_pixel(size);
     [(0, 0), (0, bottom), (right, bottom), (right, 0)]
         .map(|(x, y)| Point::new(x, y))
         .to_vec()

@@ -35,9 +35,9 @@ impl Certainty {
         self.lines >= LEAST_LINES && self.doubtful <= MOST_DOUBT * self.lines
     }
 
-    /// Returns whether a page is more surely written on than the one that this is compared with.
-    pub(super) fn is_surer_than(self, other: Self) -> bool {
-        self.sure() >= LEAST_SURE.max(other.sure())
+    /// Returns whether so many times more of a page is beyond doubt than of the one that it is compared with, and enough to say so.
+    pub(super) fn is_surer_than(self, other: Self, times: f64) -> bool {
+        self.sure() >= LEAST_SURE.max(times * other.sure())
     }
 
     /// Share of the page that is beyond doubt.
@@ -66,12 +66,11 @@ impl PageLines {
     /// The lines of a scan: these, found on it as it is, or the best of those found on it with each of the turns undone.
     #[must_use]
     pub fn or_of_turned(self, turned: impl IntoIterator<Item = (Turn, Self)>) -> Self {
-        let least = LEAST_SURE.max(FAR_MORE * self.certainty.sure());
         let best = turned
             .into_iter()
             .max_by(|(_, one), (_, other)| one.certainty.sure().total_cmp(&other.certainty.sure()));
         match best {
-            Some((turn, lines)) if lines.certainty.sure() >= least => Self {
+            Some((turn, lines)) if lines.certainty.is_surer_than(self.certainty, FAR_MORE) => Self {
                 is_negative: self.is_negative,
                 ..lines.of_scan(turn)
             },
@@ -82,14 +81,10 @@ impl PageLines {
     /// These lines, which were found on the scan with a turn undone, as lines of the scan. Contours, dewarping and mask are of the straightened
     /// page, which stays the same.
     fn of_scan(self, turn: Turn) -> Self {
-        let undoing = match turn {
-            Turn::Upright => 0.0,
-            Turn::Quarter => 90.0,
-            Turn::Half => 180.0,
-            Turn::ThreeQuarters => -90.0,
-        };
+        let undoing = f32::from(turn.degrees());
+        let shorter_way = if undoing > 180.0 { undoing - 360.0 } else { undoing };
         Self {
-            page_angle: self.page_angle + undoing,
+            page_angle: self.page_angle + shorter_way,
             page_size: turn.upright_size(self.page_size),
             ..self
         }

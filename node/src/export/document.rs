@@ -32,6 +32,7 @@ pub struct PageDocument {
     pub regions: Vec<RegionDocument>,
     /// Reason for which the page could not be read, if it could not.
     pub error: Option<String>,
+    /// Way in which it was scanned.
     #[serde(skip)]
     pub scanned: Scanned,
 }
@@ -141,6 +142,20 @@ impl LineDocument {
 }
 
 impl PageDocument {
+    /// A page that failed before its size was known.
+    pub(super) fn failed(name: String, error: String) -> Self {
+        Self {
+            source_name: name.clone(),
+            image_name: name,
+            width: 0,
+            height: 0,
+            lines: Vec::new(),
+            regions: Vec::new(),
+            error: Some(error),
+            scanned: Scanned::default(),
+        }
+    }
+
     /// Returns the text of the page, with a line for each line of writing.
     pub fn text(&self) -> String {
         let mut text = String::new();

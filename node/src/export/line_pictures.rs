@@ -113,11 +113,12 @@ fn cut_out(scan: &Scan, scanned: Scanned, outlines: &[Vec<Point>]) -> Vec<Option
     let Ok(displayed) = scan.displayed(|size| size) else {
         return vec![None; outlines.len()];
     };
+    let size = displayed.picture.dimensions();
     let page = scanned.page_of(displayed.picture);
     let jpeg = |outline: &Vec<Point>| {
         let on_page = outline
             .iter()
-            .map(|place| scanned.place_on_page(*place, page.dimensions()));
+            .map(|place| scanned.turn.upright_pixel(*place, size));
         let outline: Vec<Point> = on_page.collect();
         encode_jpeg(&straightened(&page, &outline)?, QUALITY).ok()
     };

@@ -98,16 +98,7 @@ pub async fn load_volume(store: &dyn ArtifactStore, stored: &StoredVolume) -> Re
     for (name, failure) in failures {
         documents
             .entry(failure.page_index)
-            .or_insert_with(|| PageDocument {
-                source_name: name.clone(),
-                image_name: name,
-                width: 0,
-                height: 0,
-                lines: Vec::new(),
-                regions: Vec::new(),
-                error: Some(failure.message),
-                scanned: Scanned::default(),
-            });
+            .or_insert_with(|| PageDocument::failed(name, failure.message));
     }
     Ok(Some(VolumeDocument {
         w_id: stored.volume.w_id().to_owned(),

@@ -2,7 +2,6 @@
 //! lines out of it, or has the straightened page alone, needs the way from one to the other.
 
 use image::{GrayImage, imageops};
-use parkhang_models::page::geometry::Point;
 use parkhang_models::page::turn::Turn;
 
 /// Difference of a scan from the page that is read, but for a small skew.
@@ -24,16 +23,6 @@ impl Scanned {
         self.light(self.turn.back().undone(&page).unwrap_or(page))
     }
 
-    /// Place on the page as it is read, of this size, of a place on the scan.
-    pub(super) fn place_on_page(self, place: Point, (width, height): (u32, u32)) -> Point {
-        let last = |side: u32| i32::try_from(side).unwrap_or(i32::MAX) - 1;
-        let (x, y) = self
-            .turn
-            .back()
-            .redone((place.x, place.y), (last(width), last(height)));
-        Point::new(x, y)
-    }
-
     fn light(self, mut picture: GrayImage) -> GrayImage {
         if self.is_negative {
             imageops::invert(&mut picture);
@@ -45,6 +34,7 @@ impl Scanned {
 #[cfg(test)]
 mod tests {
     use image::Luma;
+    use parkhang_models::page::geometry::Point;
 
     use super::*;
 
@@ -58,7 +48,7 @@ mod tests {
                 assert_eq!(page.dimensions(), turn.upright_size((7, 4)));
                 assert_eq!(scanned.scan_of(page.clone()), scan);
                 for (x, y, level) in scan.enumerate_pixels() {
-                    let place = scanned.place_on_page(Point::new(x as i32, y as i32), page.dimensions());
+                    let place = turn.upright_pixel(Point::new(x as i32, y as i32), scan.dimensions());
                     let expected = if is_negative { 255 - level.0[0] } else { level.0[0] };
                     assert_eq!(page.get_pixel(place.x as u32, place.y as u32).0, [expected]);
                 }

@@ -76,19 +76,7 @@ impl VolumeWords {
             documents.insert(boxes.page.page_index, page_document(&boxes, error));
         }
         for (name, failure) in failures {
-            documents.insert(
-                failure.page_index,
-                PageDocument {
-                    source_name: name.clone(),
-                    image_name: name,
-                    width: 0,
-                    height: 0,
-                    lines: Vec::new(),
-                    regions: Vec::new(),
-                    error: Some(failure.message),
-                    scanned: Scanned::default(),
-                },
-            );
+            documents.insert(failure.page_index, PageDocument::failed(name, failure.message));
         }
         Ok(VolumeDocument {
             w_id: stored.volume.w_id().to_owned(),

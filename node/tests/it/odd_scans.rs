@@ -85,7 +85,7 @@ fn a_page_is_read_whichever_way_it_was_scanned() {
         assert!(pages[4].filtered_contours.is_empty());
     }
 
-    // Where the scans are gone, straightened pages stand in for them, and lie as they did.
+    // Straightened pages stand in for scans that are gone, and lie as these did.
     std::fs::remove_dir_all(fixture.pages()).unwrap();
     let mut export = node(["export", "--format", "pdf"]);
     export.arg(fixture.out());

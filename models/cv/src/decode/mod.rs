@@ -90,12 +90,7 @@ impl DecodedPage {
     /// The page with a turn of its content undone.
     #[must_use]
     pub fn upright(&self, turn: Turn) -> Self {
-        Self {
-            gray: turn.undone(&self.gray).unwrap_or_else(|| self.gray.clone()),
-            bilevel: self.bilevel,
-            format: self.format,
-            warnings: Vec::new(),
-        }
+        self.with_pixels(turn.undone(&self.gray).unwrap_or_else(|| self.gray.clone()))
     }
 
     /// The page with dark for light and light for dark.
@@ -103,6 +98,11 @@ impl DecodedPage {
     pub fn negative(&self) -> Self {
         let mut gray = self.gray.clone();
         imageops::invert(&mut gray);
+        self.with_pixels(gray)
+    }
+
+    /// A page made of this one, whose warnings need not be told twice.
+    fn with_pixels(&self, gray: GrayImage) -> Self {
         Self {
             gray,
             bilevel: self.bilevel,

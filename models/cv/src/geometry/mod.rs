@@ -28,6 +28,12 @@ impl Point {
     }
 }
 
+/// The last pixel of a picture of this width and height; -1 along a side without any.
+pub fn last_pixel((width, height): (u32, u32)) -> Point {
+    let last = |side: u32| i32::try_from(side).unwrap_or(i32::MAX) - 1;
+    Point::new(last(width), last(height))
+}
+
 /// An upright box: `width` and `height` count pixels, so a single point has a 1 x 1 box.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rect {
