@@ -56,14 +56,23 @@ impl Activation {
     /// The function of each value.
     #[inline(always)]
     pub(crate) fn of_each(self, values: &mut [f32]) {
+        // Loops, as the body of a closure may be compiled for another processor than its caller.
+        macro_rules! each {
+            ($value:ident => $result:expr) => {
+                for target in values {
+                    let $value = *target;
+                    *target = $result;
+                }
+            };
+        }
         match self {
             Self::None => {}
-            Self::Relu => values.iter_mut().for_each(|value| *value = value.max(0.0)),
-            Self::Sigmoid => values.iter_mut().for_each(|value| *value = sigmoid(*value)),
-            Self::Gelu => values.iter_mut().for_each(|value| *value = gelu(*value)),
-            Self::HardSigmoid => values.iter_mut().for_each(|value| *value = hard_sigmoid(*value)),
-            Self::HardSwish => values.iter_mut().for_each(|value| *value *= hard_sigmoid(*value)),
-            Self::Swish => values.iter_mut().for_each(|value| *value *= sigmoid(*value)),
+            Self::Relu => each!(value => value.max(0.0)),
+            Self::Sigmoid => each!(value => sigmoid(value)),
+            Self::Gelu => each!(value => gelu(value)),
+            Self::HardSigmoid => each!(value => hard_sigmoid(value)),
+            Self::HardSwish => each!(value => value * hard_sigmoid(value)),
+            Self::Swish => each!(value => value * sigmoid(value)),
         }
     }
 }

@@ -7,8 +7,9 @@ use crate::row_convolution::{Added, DepthwiseConvolution, RowMap, RowPerceptron}
 /// Values between the convolutions of a residual block that stay in the second-level cache.
 const BAND: usize = 1 << 15;
 
-/// The map after a residual block, band after band of rows; `None` for forms of convolutions that do not go together.
-pub(super) fn residual_block(map: &RowMap, block: &ResidualBlock<HostConvolution>) -> Option<RowMap> {
+/// Puts a map through a residual block, band after band of rows; returns `None`, and leaves the map as it is, for forms of convolutions that
+/// do not go together.
+pub(super) fn residual_block(map: &mut RowMap, block: &ResidualBlock<HostConvolution>) -> Option<()> {
     let ResidualBlock {
         depthwise: HostConvolution::Depthwise(depthwise),
         widen: HostConvolution::Dense(widen),
@@ -17,24 +18,30 @@ pub(super) fn residual_block(map: &RowMap, block: &ResidualBlock<HostConvolution
     else {
         return None;
     };
-    let rows_at_once = (BAND / (map.channels * map.width).max(1)).max(1);
+    let rows_at_once = (BAND / (map.channels * map.width).max(1))
+        .max(depthwise.rows_above())
+        .max(1);
     // A depthwise convolution computes so many rows together; another number would leave it single ones
     // in each band.
     let rows_at_once = rows_at_once.next_multiple_of(DepthwiseConvolution::ROWS);
-    let mut result = RowMap::unset(map.rows, map.channels, map.width);
+    let band = |first: usize, rows: usize| first..rows.min(first + rows_at_once);
+    let mix = |map: &RowMap, rows| depthwise.rows_in_one(map, rows, Activation::None);
+    let mut next = None;
     for first in (0..map.rows).step_by(rows_at_once) {
-        let rows = first..map.rows.min(first + rows_at_once);
-        let mixed = depthwise.rows_in_one(map, rows.clone(), Activation::None);
+        let rows = band(first, map.rows);
+        let mixed = next.take().unwrap_or_else(|| mix(map, rows.clone()));
+        // The next band sees the last rows of this one as they were.
+        next = (rows.end < map.rows).then(|| mix(map, band(rows.end, map.rows)));
         let perceptron = RowPerceptron {
             widen,
             between: Activation::Relu,
             narrow,
-            added: Added::Map(map.seen(rows.clone())),
+            added: Added::Target,
             after: Activation::Relu,
         };
-        perceptron.fill(mixed.all_seen(), None, result.target(rows))?;
+        perceptron.fill(mixed.all_seen(), None, map.target(rows))?;
     }
-    Some(result)
+    Some(())
 }
 
 /// The map after a perceptron, strip after strip of pixels; `None` for forms of convolutions that do not go together.

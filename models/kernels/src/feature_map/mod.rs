@@ -86,8 +86,8 @@ pub trait FeatureMap: Sized + Clone {
     }
 
     /// A block of ConvNeXt's: a depthwise convolution, then a two-layer perceptron per pixel, added to the map.
-    fn residual_block(&self, block: &ResidualBlock<Self::Convolution>) -> Result<Self, InferenceError> {
-        whole_block(self, block)
+    fn residual_block(self, block: &ResidualBlock<Self::Convolution>) -> Result<Self, InferenceError> {
+        whole_block(&self, block)
     }
 
     /// Two convolutions of single pixels with an activation between. `factors`, a map of one row and column, scale the channels

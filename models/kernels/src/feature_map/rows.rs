@@ -100,8 +100,11 @@ impl FeatureMap for RowMap {
         bands::by_bands(self, unit, compute)
     }
 
-    fn residual_block(&self, block: &ResidualBlock<HostConvolution>) -> Result<Self, InferenceError> {
-        blocks::residual_block(self, block).map_or_else(|| super::whole_block(self, block), Ok)
+    fn residual_block(mut self, block: &ResidualBlock<HostConvolution>) -> Result<Self, InferenceError> {
+        match blocks::residual_block(&mut self, block) {
+            Some(()) => Ok(self),
+            None => super::whole_block(&self, block),
+        }
     }
 
     fn perceptron(

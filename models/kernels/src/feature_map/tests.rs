@@ -327,7 +327,7 @@ fn a_block_is_the_same_in_bands() {
         narrow: convolution(Conv2dShape::pointwise(2 * channels, channels)),
     };
     let (in_bands, whole) = (
-        map.residual_block(&block).unwrap(),
+        map.clone().residual_block(&block).unwrap(),
         whole_block(&map, &block).unwrap(),
     );
     assert!(whole.values.iter().any(|&value| value > 0.0));

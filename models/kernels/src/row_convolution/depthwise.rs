@@ -78,6 +78,11 @@ impl DepthwiseConvolution {
         result
     }
 
+    /// Number of rows above a row of the output that it sees.
+    pub(crate) fn rows_above(&self) -> usize {
+        self.shape.padding[0]
+    }
+
     /// Number of rows (axis 0) or columns (axis 1) of the output for as many of the input.
     fn output(&self, input: usize, axis: usize) -> usize {
         let Conv2dShape {
@@ -154,8 +159,8 @@ impl WithSimd for Pass<'_> {
         let vertical = VerticalTaps::new(shape);
         let windows = Windows::new(shape);
         const ROWS: usize = DepthwiseConvolution::ROWS;
-        // Neighbouring rows of the output see the same rows only where the taps of the kernel are neighbours as well.
-        let together = if vertical.dilation == 1 { ROWS } else { 1 };
+        let form = Form::of(shape);
+        let together = if form == Form::Single { 1 } else { ROWS };
         let reach = vertical.dilation * (vertical.kernel - 1);
         let width = output_width.next_multiple_of(S::F32_LANES);
         let starts: Vec<usize> = windows.starts(width).collect();
@@ -207,19 +212,40 @@ impl WithSimd for Pass<'_> {
                         };
                         let start = (row - rows.start) * layout.row + channel * layout.channel + first;
                         let target = &mut target[start..];
-                        match (count.div_ceil(S::F32_LANES), together) {
-                            (0 | 1, ROWS) => strip.compute::<S, 1, ROWS>(simd, target),
-                            (2, ROWS) => strip.compute::<S, 2, ROWS>(simd, target),
-                            (3, ROWS) => strip.compute::<S, 3, ROWS>(simd, target),
-                            (_, ROWS) => strip.compute::<S, 4, ROWS>(simd, target),
-                            (0 | 1, _) => strip.compute::<S, 1, 1>(simd, target),
-                            (2, _) => strip.compute::<S, 2, 1>(simd, target),
-                            (3, _) => strip.compute::<S, 3, 1>(simd, target),
-                            _ => strip.compute::<S, 4, 1>(simd, target),
+                        match count.div_ceil(S::F32_LANES) {
+                            0 | 1 => strip.fill::<S, 1>(simd, form, target),
+                            2 => strip.fill::<S, 2>(simd, form, target),
+                            3 => strip.fill::<S, 3>(simd, form, target),
+                            _ => strip.fill::<S, 4>(simd, form, target),
                         }
                     }
                 }
             }
+        }
+    }
+}
+
+/// Ways of computing a strip.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// Kernels of 3 x 3 taps that are neighbours, without a stride.
+    Three,
+    /// Kernels of 5 x 5 such taps.
+    Five,
+    /// Several rows together, with any stride.
+    Together,
+    /// Single rows: neighbouring rows of the output see the same rows only where the taps of the kernel are neighbours as well.
+    Single,
+}
+
+impl Form {
+    fn of(shape: &Conv2dShape) -> Self {
+        let is_dense = (shape.stride, shape.dilation) == ([1, 1], [1, 1]);
+        match shape.kernel {
+            _ if shape.dilation[0] > 1 => Self::Single,
+            [3, 3] if is_dense => Self::Three,
+            [5, 5] if is_dense => Self::Five,
+            _ => Self::Together,
         }
     }
 }
@@ -256,6 +282,58 @@ struct Strip<'a> {
 }
 
 impl Strip<'_> {
+    /// Computes `N` vectors in the way that suits the convolution.
+    #[inline(always)]
+    fn fill<S: Simd, const N: usize>(&self, simd: S, form: Form, target: &mut [f32]) {
+        match form {
+            Form::Three => self.square::<S, N, 3>(simd, target),
+            Form::Five => self.square::<S, N, 5>(simd, target),
+            Form::Together => self.compute::<S, N, { DepthwiseConvolution::ROWS }>(simd, target),
+            Form::Single => self.compute::<S, N, 1>(simd, target),
+        }
+    }
+
+    /// Computes what [`compute`](Self::compute) does for a kernel of `K` x `K` taps that are neighbours, without a stride: as all numbers of
+    /// rows and taps are known, nothing is decided on the way.
+    #[inline(always)]
+    fn square<S: Simd, const N: usize, const K: usize>(&self, simd: S, target: &mut [f32]) {
+        let kernel = &self.kernel.as_chunks::<K>().0[..K];
+        let mut sums = [[simd.splat_f32s(0.0); N]; DepthwiseConvolution::ROWS];
+        self.add_row::<S, N, K, 0>(simd, kernel, &mut sums);
+        self.add_row::<S, N, K, 1>(simd, kernel, &mut sums);
+        self.add_row::<S, N, K, 2>(simd, kernel, &mut sums);
+        self.add_row::<S, N, K, 3>(simd, kernel, &mut sums);
+        self.add_row::<S, N, K, 4>(simd, kernel, &mut sums);
+        self.add_row::<S, N, K, 5>(simd, kernel, &mut sums);
+        if K == 5 {
+            self.add_row::<S, N, K, 6>(simd, kernel, &mut sums);
+            self.add_row::<S, N, K, 7>(simd, kernel, &mut sums);
+        }
+        self.write(simd, sums, target);
+    }
+
+    /// Adds what the rows of the output see in the row `SEEN` of the plane.
+    #[inline(always)]
+    fn add_row<S: Simd, const N: usize, const K: usize, const SEEN: usize>(
+        &self,
+        simd: S,
+        kernel: &[[f32; K]],
+        sums: &mut [[S::f32s; N]; DepthwiseConvolution::ROWS],
+    ) {
+        let plane = &self.plane[SEEN * self.stride..][..N * S::F32_LANES + K - 1];
+        for tap in 0..K {
+            let seen = load::<S, N>(&plane[tap..]);
+            for (row, sums) in sums.iter_mut().enumerate() {
+                if SEEN >= row && SEEN - row < K {
+                    let weight = simd.splat_f32s(kernel[SEEN - row][tap]);
+                    for (sum, seen) in sums.iter_mut().zip(seen) {
+                        *sum = simd.mul_add_e_f32s(weight, seen, *sum);
+                    }
+                }
+            }
+        }
+    }
+
     /// Computes `N` vectors in `R` rows, of which those inside the target are kept. With more than one row, the kernel is not
     /// dilated from row to row. `target` begins with the first column of the first row.
     #[inline(always)]
@@ -285,10 +363,21 @@ impl Strip<'_> {
                 }
             }
         }
+        self.write(simd, sums, target);
+    }
+
+    /// Writes the sums of those rows that are inside the target.
+    #[inline(always)]
+    fn write<S: Simd, const N: usize, const R: usize>(
+        &self,
+        simd: S,
+        sums: [[S::f32s; N]; R],
+        target: &mut [f32],
+    ) {
         for (row, sums) in (0..self.rows).zip(sums) {
             let target = &mut target[row * self.layout.row..][..self.columns];
             self.epilogue
-                .write_vectors(simd, self.channel, sums, None, target);
+                .write_vectors(simd, self.channel, sums, false, target);
         }
     }
 }

@@ -140,7 +140,7 @@ impl Block<'_> {
         for (output, sums) in self.outputs.clone().zip(sums) {
             let start = output * width;
             let target = &mut row[start + self.columns.start..start + self.columns.end];
-            self.epilogue.write_vectors(simd, output, sums, None, target);
+            self.epilogue.write_vectors(simd, output, sums, false, target);
         }
     }
 }

@@ -182,14 +182,6 @@ pub(crate) struct SeenMap<'a> {
     pub(super) values: &'a [f32],
 }
 
-impl<'a> SeenMap<'a> {
-    #[inline(always)]
-    pub(super) fn channel(self, row: usize, channel: usize) -> &'a [f32] {
-        let start = (row * self.channels + channel) * self.width;
-        &self.values[start..start + self.width]
-    }
-}
-
 /// Rows of a map, as a convolution fills them in.
 #[derive(Debug)]
 pub(crate) struct TargetRows<'a> {

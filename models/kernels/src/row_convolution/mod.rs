@@ -48,7 +48,7 @@ use crate::precision::Precision;
 use direct::{Direct, DirectPass};
 pub(crate) use instruction_set::InstructionSet;
 use pointwise::{Pointwise, PointwisePass};
-use product::store;
+use product::{load, store};
 use toom_cook::POINTS;
 use winograd::{Winograd, WinogradPass};
 
@@ -302,27 +302,33 @@ impl<'a> Epilogue<'a> {
         self.activation.of_each(sums);
     }
 
-    /// Writes sums that are still in registers; there are vectors for all of the target. `added` is added before the activation.
+    /// Writes sums that are still in registers; there are vectors for all of the target. With `add_target`, what it
+    /// has is added before the activation.
     #[inline(always)]
     fn write_vectors<S: Simd, const N: usize>(
         self,
         simd: S,
         output: usize,
         mut sums: [S::f32s; N],
-        added: Option<&[f32]>,
+        add_target: bool,
         target: &mut [f32],
     ) {
         let bias = simd.splat_f32s(self.bias[output]);
         for sum in sums.iter_mut() {
             *sum = simd.add_f32s(*sum, bias);
         }
-        if let Some(added) = added {
-            for (sum, added) in sums.iter_mut().zip(added.chunks(S::F32_LANES)) {
-                *sum = simd.add_f32s(*sum, simd.partial_load_f32s(added));
+        let is_whole = target.len() == N * S::F32_LANES;
+        if add_target && is_whole {
+            for (sum, before) in sums.iter_mut().zip(load::<S, N>(target)) {
+                *sum = simd.add_f32s(*sum, before);
+            }
+        } else if add_target {
+            for (sum, before) in sums.iter_mut().zip(target.chunks(S::F32_LANES)) {
+                *sum = simd.add_f32s(*sum, simd.partial_load_f32s(before));
             }
         }
         self.activation.apply(simd, &mut sums);
-        if target.len() == N * S::F32_LANES {
+        if is_whole {
             store::<S, N>(sums, target);
         } else {
             for (target, sum) in target.chunks_mut(S::F32_LANES).zip(sums) {

@@ -10,12 +10,12 @@ use crate::activation::Activation;
 
 /// Addend of the second convolution, before the activation after it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Added<'a> {
+pub(crate) enum Added {
     Nothing,
     /// The map that went in, times its factors.
     Input,
-    /// A map of the size of the result.
-    Map(SeenMap<'a>),
+    /// What lies in the target before.
+    Target,
 }
 
 /// Two convolutions of single pixels.
@@ -24,7 +24,7 @@ pub(crate) struct RowPerceptron<'a> {
     pub(crate) widen: &'a RowConvolution,
     pub(crate) between: Activation,
     pub(crate) narrow: &'a RowConvolution,
-    pub(crate) added: Added<'a>,
+    pub(crate) added: Added,
     pub(crate) after: Activation,
 }
 

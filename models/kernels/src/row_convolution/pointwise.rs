@@ -62,7 +62,7 @@ fn sums<S: Simd, const N: usize>(
     sums
 }
 
-/// Writes the sums of a block of outputs for a strip into a map, and what is added to them.
+/// Writes the sums of a block of outputs for a strip into a map, or, with `add_target`, adds them to what is there before the activation.
 #[inline(always)]
 fn write<S: Simd, const N: usize>(
     simd: S,
@@ -70,7 +70,7 @@ fn write<S: Simd, const N: usize>(
     block: usize,
     sums: [[S::f32s; N]; OUTPUTS],
     strip: Strip,
-    added: Option<SeenMap<'_>>,
+    add_target: bool,
     target: &mut TargetRows<'_>,
 ) {
     let (row, column) = (strip.first / target.width, strip.first % target.width);
@@ -78,18 +78,15 @@ fn write<S: Simd, const N: usize>(
     for (output, sums) in outputs.zip(sums) {
         if column + strip.count <= target.width {
             let columns = column..column + strip.count;
-            let added = added.map(|added| &added.channel(row, output)[columns.clone()]);
             let target = &mut target.channel_mut(row, output)[columns];
-            epilogue.write_vectors(simd, output, sums, added, target);
+            epilogue.write_vectors(simd, output, sums, add_target, target);
             continue;
         }
-        let mut gathered = [0.0; MAX_COLUMNS];
-        let added = added.map(|added| {
-            strip.gather(added, output, &mut gathered);
-            &gathered[..]
-        });
         let mut values = [0.0; MAX_COLUMNS];
-        epilogue.write_vectors(simd, output, sums, added, &mut values[..N * S::F32_LANES]);
+        if add_target {
+            strip.gather(target, output, &mut values);
+        }
+        epilogue.write_vectors(simd, output, sums, add_target, &mut values[..N * S::F32_LANES]);
         strip.scatter(&values, target, output);
     }
 }
@@ -128,19 +125,19 @@ impl WithSimd for PointwisePass<'_> {
                     match strip.count.div_ceil(S::F32_LANES) {
                         0 | 1 => {
                             let sums = sums::<S, 1>(simd, panel, columns, weights);
-                            write(simd, epilogue, block, sums, *strip, None, target);
+                            write(simd, epilogue, block, sums, *strip, false, target);
                         }
                         2 => {
                             let sums = sums::<S, 2>(simd, panel, columns, weights);
-                            write(simd, epilogue, block, sums, *strip, None, target);
+                            write(simd, epilogue, block, sums, *strip, false, target);
                         }
                         3 => {
                             let sums = sums::<S, 3>(simd, panel, columns, weights);
-                            write(simd, epilogue, block, sums, *strip, None, target);
+                            write(simd, epilogue, block, sums, *strip, false, target);
                         }
                         _ => {
                             let sums = sums::<S, 4>(simd, panel, columns, weights);
-                            write(simd, epilogue, block, sums, *strip, None, target);
+                            write(simd, epilogue, block, sums, *strip, false, target);
                         }
                     }
                 }
@@ -157,7 +154,7 @@ pub(super) struct Perceptron<'a> {
     pub(super) activation: Activation,
     pub(super) narrow: &'a Pointwise,
     pub(super) narrow_bias: &'a [f32],
-    pub(super) added: Added<'a>,
+    pub(super) added: Added,
     pub(super) after: Activation,
 }
 
@@ -234,14 +231,11 @@ impl PerceptronPass<'_> {
             let sums = sums::<S, N>(simd, seen, columns, weights);
             let outputs = block * OUTPUTS..widen_bias.len();
             for ((output, sums), middle) in outputs.zip(sums).zip(middle.chunks_exact_mut(columns)) {
-                between.write_vectors(simd, output, sums, None, &mut middle[..N * S::F32_LANES]);
+                between.write_vectors(simd, output, sums, false, &mut middle[..N * S::F32_LANES]);
             }
         }
         let after = Epilogue::new(narrow_bias, after);
-        let map = match added {
-            Added::Map(map) => Some(map),
-            Added::Nothing | Added::Input => None,
-        };
+        let add_target = matches!(added, Added::Target);
         for (block, weights) in narrow.weights.blocks().enumerate() {
             let mut sums = sums::<S, N>(simd, middle, columns, weights);
             if matches!(added, Added::Input) {
@@ -252,7 +246,7 @@ impl PerceptronPass<'_> {
                     }
                 }
             }
-            write(simd, after, block, sums, strip, map, &mut self.target);
+            write(simd, after, block, sums, strip, add_target, &mut self.target);
         }
     }
 }

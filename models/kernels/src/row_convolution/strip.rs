@@ -63,28 +63,18 @@ impl Strip {
         }
     }
 
-    /// Adds a panel of `columns` columns a channel to a map, and puts the sums, or `least` where they are below it, to where the
-    /// strip lies in the target.
+    /// Adds a panel of `columns` columns a channel to where the strip lies in a map; `least` takes the place of sums below it.
     #[inline(always)]
     #[cfg(target_arch = "x86_64")]
-    pub(super) fn unpack_sum(
-        self,
-        panel: &[f32],
-        columns: usize,
-        map: SeenMap<'_>,
-        least: f32,
-        target: &mut TargetRows<'_>,
-    ) {
+    pub(super) fn unpack_sum(self, panel: &[f32], columns: usize, least: f32, target: &mut TargetRows<'_>) {
         let mut place = 0;
         let (channels, width) = (target.channels, target.width);
         for (row, column, count) in self.pieces(width) {
-            let row = row * channels * width..(row + 1) * channels * width;
-            let seen = map.values[row.clone()].chunks_exact(width);
-            let target = target.values[row].chunks_exact_mut(width);
-            for ((panel, seen), target) in panel.chunks_exact(columns).zip(seen).zip(target) {
-                let (panel, seen) = (&panel[place..place + count], &seen[column..column + count]);
-                for ((target, one), other) in target[column..column + count].iter_mut().zip(panel).zip(seen) {
-                    *target = (one + other).max(least);
+            let row = &mut target.values[row * channels * width..][..channels * width];
+            for (panel, target) in panel.chunks_exact(columns).zip(row.chunks_exact_mut(width)) {
+                let target = &mut target[column..column + count];
+                for (target, value) in target.iter_mut().zip(&panel[place..place + count]) {
+                    *target = (*target + value).max(least);
                 }
             }
             place += count;
@@ -124,12 +114,13 @@ impl Strip {
         }
     }
 
-    /// Copies what lies where the strip does in a channel of a map to the start of `values`.
+    /// Copies what lies where the strip does in a channel of the target to the start of `values`.
     #[inline(always)]
-    pub(super) fn gather(self, map: SeenMap<'_>, channel: usize, values: &mut [f32]) {
+    pub(super) fn gather(self, target: &mut TargetRows<'_>, channel: usize, values: &mut [f32]) {
         let mut place = 0;
-        for (row, column, count) in self.pieces(map.width) {
-            values[place..place + count].copy_from_slice(&map.channel(row, channel)[column..column + count]);
+        for (row, column, count) in self.pieces(target.width) {
+            values[place..place + count]
+                .copy_from_slice(&target.channel_mut(row, channel)[column..column + count]);
             place += count;
         }
     }

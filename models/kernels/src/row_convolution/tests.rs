@@ -156,12 +156,12 @@ proptest! {
         };
         after.of_each(&mut expected.values);
 
-        let added = [Added::Nothing, Added::Input, Added::Map(held.all_seen())][added];
+        let added = [Added::Nothing, Added::Input, Added::Target][added];
         let perceptron = RowPerceptron { widen: &widen, between, narrow: &narrow, added, after };
         // Pixels have the same numbers in a map and in one of a single row.
         let seen = if in_one_row { map.rows_in_one() } else { map };
         for instructions in instruction_sets() {
-            let mut actual = RowMap::unset(rows, outputs, width);
+            let mut actual = held.clone();
             let filled = perceptron.fill_on(instructions, seen.all_seen(), None, actual.all_rows());
             prop_assert!(filled.is_some());
             for (actual, expected) in actual.values.iter().zip(expected.values.iter()) {

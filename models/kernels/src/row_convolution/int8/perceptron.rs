@@ -49,7 +49,7 @@ pub(in super::super) struct Perceptron<'a> {
     pub(in super::super) widen: Layer<'a>,
     pub(in super::super) between: Between,
     pub(in super::super) narrow: Layer<'a>,
-    pub(in super::super) added: Added<'a>,
+    pub(in super::super) added: Added,
     /// `true` sets what is below zero to zero at the end.
     pub(in super::super) relu: bool,
 }
@@ -137,9 +137,9 @@ fn compute<const N: usize>(processor: X64V4xToken, pass: &mut Pass<'_>, strip: S
     // A floor of minus infinity changes nothing.
     let least = if relu { 0.0 } else { f32::NEG_INFINITY };
     let (convolution, after) = (narrow.convolution, &mut pass.after);
-    if let Added::Map(map) = added {
+    if matches!(added, Added::Target) {
         last::<N>(convolution, words, &pass.scales, input, f32::NEG_INFINITY, after);
-        strip.unpack_sum(after, columns, map, least, &mut pass.target);
+        strip.unpack_sum(after, columns, least, &mut pass.target);
     } else {
         last::<N>(convolution, words, &pass.scales, input, least, after);
         strip.unpack(after, columns, &mut pass.target);

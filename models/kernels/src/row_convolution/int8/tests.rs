@@ -104,12 +104,12 @@ proptest! {
         let map = RowMap { rows, channels: inputs, width, values: numbers(inputs * rows * width, seed + 2).into() };
         let held = RowMap { rows, channels: outputs, width, values: numbers(outputs * rows * width, seed + 4).into() };
         let factors = numbers(inputs, seed + 3);
-        let added = [Added::Nothing, Added::Input, Added::Map(held.all_seen())][added];
+        let added = [Added::Nothing, Added::Input, Added::Target][added];
         let through = |precision| {
             let [widen, narrow] =
                 [(inputs, hidden, 0), (hidden, outputs, 1)].map(|(from, to, number)| of_pixels(from, to, seed + number, precision));
             let perceptron = RowPerceptron { widen: &widen, between, narrow: &narrow, added, after };
-            let mut result = RowMap::unset(rows, outputs, width);
+            let mut result = held.clone();
             let factors = scaled.then_some(&*factors);
             perceptron.fill(map.all_seen(), factors, result.all_rows()).unwrap();
             result
