@@ -24,14 +24,15 @@ pub(super) fn residual_block(map: &mut RowMap, block: &ResidualBlock<HostConvolu
     // A depthwise convolution computes so many rows together; another number would leave it single ones
     // in each band.
     let rows_at_once = rows_at_once.next_multiple_of(DepthwiseConvolution::ROWS);
-    let band = |first: usize, rows: usize| first..rows.min(first + rows_at_once);
+    let height = map.rows;
+    let band = |first: usize| first..height.min(first + rows_at_once);
     let mix = |map: &RowMap, rows| depthwise.rows_in_one(map, rows, Activation::None);
     let mut next = None;
-    for first in (0..map.rows).step_by(rows_at_once) {
-        let rows = band(first, map.rows);
+    for first in (0..height).step_by(rows_at_once) {
+        let rows = band(first);
         let mixed = next.take().unwrap_or_else(|| mix(map, rows.clone()));
         // The next band sees the last rows of this one as they were.
-        next = (rows.end < map.rows).then(|| mix(map, band(rows.end, map.rows)));
+        next = (rows.end < height).then(|| mix(map, band(rows.end)));
         let perceptron = RowPerceptron {
             widen,
             between: Activation::Relu,

@@ -159,8 +159,8 @@ impl WithSimd for Pass<'_> {
         let vertical = VerticalTaps::new(shape);
         let windows = Windows::new(shape);
         const ROWS: usize = DepthwiseConvolution::ROWS;
-        let form = Form::of(shape);
-        let together = if form == Form::Single { 1 } else { ROWS };
+        let method = StripMethod::of(shape);
+        let together = if method == StripMethod::Single { 1 } else { ROWS };
         let reach = vertical.dilation * (vertical.kernel - 1);
         let width = output_width.next_multiple_of(S::F32_LANES);
         let starts: Vec<usize> = windows.starts(width).collect();
@@ -213,10 +213,10 @@ impl WithSimd for Pass<'_> {
                         let start = (row - rows.start) * layout.row + channel * layout.channel + first;
                         let target = &mut target[start..];
                         match count.div_ceil(S::F32_LANES) {
-                            0 | 1 => strip.fill::<S, 1>(simd, form, target),
-                            2 => strip.fill::<S, 2>(simd, form, target),
-                            3 => strip.fill::<S, 3>(simd, form, target),
-                            _ => strip.fill::<S, 4>(simd, form, target),
+                            0 | 1 => strip.fill::<S, 1>(simd, method, target),
+                            2 => strip.fill::<S, 2>(simd, method, target),
+                            3 => strip.fill::<S, 3>(simd, method, target),
+                            _ => strip.fill::<S, 4>(simd, method, target),
                         }
                     }
                 }
@@ -227,7 +227,7 @@ impl WithSimd for Pass<'_> {
 
 /// Ways of computing a strip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum StripMethod {
     /// Kernels of 3 x 3 taps that are neighbours, without a stride.
     Three,
     /// Kernels of 5 x 5 such taps.
@@ -238,7 +238,7 @@ enum Form {
     Single,
 }
 
-impl Form {
+impl StripMethod {
     fn of(shape: &Conv2dShape) -> Self {
         let is_dense = (shape.stride, shape.dilation) == ([1, 1], [1, 1]);
         match shape.kernel {
@@ -284,12 +284,12 @@ struct Strip<'a> {
 impl Strip<'_> {
     /// Computes `N` vectors in the way that suits the convolution.
     #[inline(always)]
-    fn fill<S: Simd, const N: usize>(&self, simd: S, form: Form, target: &mut [f32]) {
-        match form {
-            Form::Three => self.square::<S, N, 3>(simd, target),
-            Form::Five => self.square::<S, N, 5>(simd, target),
-            Form::Together => self.compute::<S, N, { DepthwiseConvolution::ROWS }>(simd, target),
-            Form::Single => self.compute::<S, N, 1>(simd, target),
+    fn fill<S: Simd, const N: usize>(&self, simd: S, method: StripMethod, target: &mut [f32]) {
+        match method {
+            StripMethod::Three => self.square::<S, N, 3>(simd, target),
+            StripMethod::Five => self.square::<S, N, 5>(simd, target),
+            StripMethod::Together => self.compute::<S, N, { DepthwiseConvolution::ROWS }>(simd, target),
+            StripMethod::Single => self.compute::<S, N, 1>(simd, target),
         }
     }
 

@@ -14,7 +14,7 @@ pub(crate) enum Added {
     Nothing,
     /// The map that went in, times its factors.
     Input,
-    /// What lies in the target before.
+    /// Values that the target has before.
     Target,
 }
 
