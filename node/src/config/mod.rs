@@ -355,6 +355,7 @@ fn usual_file() -> Result<Option<PathBuf>> {
 ///
 /// For a fault of the built-in file only.
 pub fn job_defaults() -> Result<JobConfig> {
-    let config: ClusterConfig = toml::from_str(schema::BUILT_IN).context("the built-in cluster.toml")?;
+    let config = Layers::built_in().and_then(|layers| layers.resolve());
+    let config = config.context("the built-in cluster.toml")?;
     config.job.validated().context("the built-in cluster.toml")
 }
