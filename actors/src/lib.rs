@@ -8,6 +8,7 @@
 //! `telemetry` is told of everything and decides nothing. So a volume is read by the same code on a laptop and in an archive.
 
 pub mod cluster;
+mod detached;
 pub mod engines;
 pub mod entity;
 pub mod external;

@@ -8,6 +8,7 @@ use ractor::rpc::CallResult;
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, RpcReplyPort, SpawnErr};
 use ractor_cluster::RactorClusterMessage;
 
+use crate::detached;
 use crate::wire::{EndpointInfo, Envelope, Fault, Kind, Message, OpenError, PROTOCOL, Peer, Request};
 
 use super::name::NodeName;
@@ -69,7 +70,7 @@ impl<A: Answer> Actor for EndpointActor<A> {
     ) -> Result<(), ActorProcessingErr> {
         // Beside the actor, as an answer may wait for a commit and must not hold up the requests behind it.
         let answerer = answerer.clone();
-        tokio::spawn(async move { reply(port, answerer.answer(&envelope).await) });
+        detached::spawn(async move { reply(port, answerer.answer(&envelope).await) });
         Ok(())
     }
 }

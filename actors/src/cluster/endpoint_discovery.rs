@@ -12,6 +12,7 @@ use tracing::{debug, error, warn};
 
 use super::endpoint::{AskError, Endpoint, ask, compatible, introduction};
 use super::name::NodeName;
+use crate::detached;
 use crate::wire::{EndpointInfo, Handshake};
 
 /// Time between two greetings of an endpoint that does not answer.
@@ -168,7 +169,7 @@ impl WatchState {
         let handshake = Handshake {
             peer: introduction(&self.arguments.node),
         };
-        tokio::spawn(async move {
+        detached::spawn(async move {
             let answer = ask(&endpoint, &handshake, limit).await;
             // Fails only when the watch has stopped.
             let _ = myself.cast(WatchMsg::Greeted(id, answer));
@@ -196,7 +197,7 @@ impl WatchState {
             }
             Err(AskError::NoAnswer) => {
                 debug!(endpoint = %id, "an endpoint does not answer yet");
-                myself.send_after(GREETING_PAUSE, move || WatchMsg::Greet(id));
+                detached::send_later(myself, GREETING_PAUSE, WatchMsg::Greet(id));
             }
         }
     }

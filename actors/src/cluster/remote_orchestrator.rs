@@ -18,6 +18,7 @@ use super::endpoint::{AskError, Endpoint, LEASES_PER_MESSAGE, ORCHESTRATORS, ask
 use super::endpoint_discovery::{EndpointDiscovery, EndpointDiscoveryArguments, EndpointEvent};
 use super::name::NodeName;
 use super::stage_endpoint::{LatestEpoch, StageEndpoint};
+use crate::detached;
 use crate::engines::Engine;
 use crate::stage::ExpenseRecorder;
 use crate::supervisor::{ControlPlane, IdempotentExecutor, NodeControl, PoolHandle};
@@ -349,7 +350,7 @@ impl Actor for Uplink {
             // Fails only when this actor has stopped.
             notify: Box::new(move |event| drop(heard.cast(UplinkMsg::Endpoint(event)))),
         };
-        myself.send_after(arguments.config.heartbeat, || UplinkMsg::Tell);
+        detached::send_later(&myself, arguments.config.heartbeat, UplinkMsg::Tell);
         Ok(UplinkState {
             watch: EndpointDiscovery::spawn(watch, myself.get_cell()).await?,
             arguments,
@@ -380,7 +381,7 @@ impl Actor for Uplink {
                     open_endpoint(endpoint, &state.arguments.config.scope, myself.get_cell()).await?;
                 state.endpoints.insert(worker, (endpoint, pool));
                 if !std::mem::replace(&mut state.new_pools, true) {
-                    myself.send_after(GATHERING, || UplinkMsg::TellOfPools);
+                    detached::send_later(&myself, GATHERING, UplinkMsg::TellOfPools);
                 }
             }
             UplinkMsg::Close(worker) => {
@@ -409,7 +410,7 @@ impl Actor for Uplink {
             UplinkMsg::Doubt(id) => state.watch.mark_suspect(id),
             UplinkMsg::Tell => {
                 state.notify(None);
-                myself.send_after(state.arguments.config.heartbeat, || UplinkMsg::Tell);
+                detached::send_later(&myself, state.arguments.config.heartbeat, UplinkMsg::Tell);
             }
             UplinkMsg::TellOfPools => {
                 state.new_pools = false;

@@ -6,6 +6,7 @@ use tracing::{error, warn};
 
 use super::endpoint::{AskError, Endpoint, LEASES_PER_MESSAGE, ask};
 use super::endpoint_discovery::EndpointDiscovery;
+use crate::detached;
 use crate::orchestrator::{Executor, Unreachable};
 use crate::wire::{Assign, AssignDocument, Cancel, Drain};
 use parkhang_core::domain::{AssignReply, Assignment, Epoch, Fence, PoolInfo};
@@ -65,7 +66,7 @@ impl Executor for RemotePool {
     fn cancel(&self, fences: Vec<Fence>) {
         let (endpoint, worker, epoch) = (self.endpoint.clone(), self.info.worker.clone(), self.epoch);
         let limit = self.call_timeout;
-        tokio::spawn(async move {
+        detached::spawn(async move {
             for fences in fences.chunks(LEASES_PER_MESSAGE) {
                 let cancel = Cancel {
                     epoch,
@@ -80,7 +81,7 @@ impl Executor for RemotePool {
 
     fn drain(&self) {
         let (endpoint, worker, limit) = (self.endpoint.clone(), self.info.worker.clone(), self.call_timeout);
-        tokio::spawn(async move {
+        detached::spawn(async move {
             if let Err(error) = ask(&endpoint, &Drain, limit).await {
                 warn!(%worker, %error, "cannot ask a node to drain");
             }

@@ -16,6 +16,7 @@ use super::name::NodeName;
 use super::orchestrator_endpoint::OrchestratorEndpoint;
 use super::registry::NodeRegistry;
 use super::remote_pool::RemotePool;
+use crate::detached;
 use crate::orchestrator::OrchestratorHandle;
 use crate::wire::{Command, EndpointRole};
 use parkhang_core::domain::{CommandOutcome, Epoch, IssuedCommand, NodeCommand, PoolInfo, WorkerId};
@@ -175,7 +176,7 @@ impl Actor for PoolsActor {
                     ConnectionLoss::Disconnected(worker, absence) => {
                         info!(%worker, "pool disconnected");
                         state.config.orchestrator.suspend(worker.clone());
-                        myself.send_after(state.config.grace, move || PoolsMsg::Expire(worker, absence));
+                        detached::send_later(&myself, state.config.grace, PoolsMsg::Expire(worker, absence));
                     }
                 }
             }
@@ -223,7 +224,7 @@ impl PoolsState {
             .map(|(_, endpoint)| endpoint.clone());
         let command = Command::new(self.config.epoch, id, command);
         let limit = CALLS_PER_ORDER * self.config.call_timeout;
-        tokio::spawn(async move {
+        detached::spawn(async move {
             let outcome = match (endpoint, command) {
                 (Some(endpoint), Ok(command)) => match ask(&endpoint, &command, limit).await {
                     Ok(answer) => answer.outcome().ok(),

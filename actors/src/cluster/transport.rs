@@ -24,6 +24,7 @@ use super::redial::{Redial, RedialPolicy};
 use super::security::Security;
 use super::sessions::Sessions;
 use super::tls::{LOOK, TlsIdentity};
+use crate::detached;
 use crate::telemetry::{Connected, Disconnected};
 
 /// Default limit on the bytes of one frame. Messages are far smaller; only the list of a node's endpoints can be larger than they.
@@ -212,7 +213,7 @@ impl Cluster {
                 tasks.spawn(dialled);
             }
             let end_of_server = ended.clone();
-            tokio::spawn(async move {
+            detached::spawn(async move {
                 // Whether it stopped or failed, its sessions are gone.
                 let _ = end.await;
                 sessions.close_all();

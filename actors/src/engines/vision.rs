@@ -14,6 +14,7 @@ use tokio::sync::oneshot;
 use super::VisionReading;
 use super::error::Failure;
 use super::pace::Pace;
+use crate::detached;
 
 #[derive(Debug)]
 pub(super) struct VisionEngine {
@@ -82,7 +83,7 @@ impl VisionEngine {
         let picture = picture.clone();
         self.lock().push_back(Waiting { picture, answer });
         // As a task of its own: the others in the request must not lose it when this page is given up.
-        tokio::spawn(self.clone().send_next());
+        detached::spawn(self.clone().send_next());
         match told.await {
             Ok(answer) => answer.map_err(Some),
             Err(_) => Err(None),

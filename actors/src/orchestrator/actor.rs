@@ -19,6 +19,7 @@ use super::members::Members;
 use super::plan::{PassLimits, node_lost};
 use super::reconcile::{Pass, PassError, reconcile};
 use super::unserved::{UnservedStages, unserved_stages};
+use crate::detached;
 use crate::telemetry::{
     AdvanceClock, LeaseLost, PassEnded, PoolJoined, PoolLeft, ReportAnswered, TaskReported, report_span,
 };
@@ -120,7 +121,7 @@ impl Actor for Orchestrator {
                 state.wake(&myself);
                 state.look_for_deserted_stages(&myself);
                 state.write_markers(&myself);
-                myself.send_after(state.full_pass(), || OrchestratorMsg::FullPass);
+                detached::send_later(&myself, state.full_pass(), OrchestratorMsg::FullPass);
             }
             OrchestratorMsg::Register(pool) => {
                 PoolJoined {
@@ -161,7 +162,9 @@ impl Actor for Orchestrator {
             OrchestratorMsg::MarkersWritten(result) => match state.markers.ended(result) {
                 AfterRound::Rest => {}
                 AfterRound::Again => state.write_markers(&myself),
-                AfterRound::Retry(delay) => drop(myself.send_after(delay, || OrchestratorMsg::WriteMarkers)),
+                AfterRound::Retry(delay) => {
+                    detached::send_later(&myself, delay, OrchestratorMsg::WriteMarkers)
+                }
             },
             OrchestratorMsg::Unserved(stages) => state.unserved.found(stages, &state.members.stages()),
             OrchestratorMsg::PassEnded(result) => state.pass_ended(result, &myself),
@@ -196,7 +199,7 @@ impl OrchestratorState {
             )
         };
         let committer = self.committer.clone();
-        tokio::spawn(async move {
+        detached::spawn(async move {
             let committer = committer.describe(TIMEOUT).await.map(|committer| ActorRecord {
                 parent: Some(ORCHESTRATOR.to_owned()),
                 ..committer
@@ -228,7 +231,7 @@ impl OrchestratorState {
         let pools = self.members.accepting(Instant::now());
         let conduct = self.members.conduct(Instant::now());
         let (myself, advances) = (myself.clone(), self.advances.clone());
-        tokio::spawn(async move {
+        detached::spawn(async move {
             let assign = |pool: &Arc<dyn Executor>, assignment, decided| {
                 let handover = Handover {
                     committer: committer.clone(),
@@ -238,7 +241,7 @@ impl OrchestratorState {
                     advances: advances.clone(),
                     store: store.clone(),
                 };
-                tokio::spawn(handover.assign(assignment));
+                detached::spawn(handover.assign(assignment));
             };
             let began = Instant::now();
             let result = reconcile(&store, &committer, (&pools, &conduct), &assign, limits).await;
@@ -270,7 +273,7 @@ impl OrchestratorState {
             return;
         }
         let (store, pools, myself) = (self.config.store.clone(), self.members.pools(), myself.clone());
-        tokio::spawn(async move {
+        detached::spawn(async move {
             match unserved_stages(&*store, pools).await {
                 // Fails only when the orchestrator has stopped.
                 Ok(stages) => drop(myself.cast(OrchestratorMsg::Unserved(stages))),
@@ -292,13 +295,13 @@ impl OrchestratorState {
                 // The tasks of these leases wait again, and this pass had read the ready ones already.
                 self.woken |= pass.ended > 0;
                 if let Some(delay) = pass.next_due.and_then(|due| until(due, pass.decided_at)) {
-                    myself.send_after(delay, || OrchestratorMsg::Wake);
+                    detached::send_later(myself, delay, OrchestratorMsg::Wake);
                 }
             }
             // A pass fails because the store does, which would fail again if it were asked at once.
             Err(_) => {
                 self.reached = Instant::now();
-                myself.send_after(Duration::from_secs(1), || OrchestratorMsg::Wake);
+                detached::send_later(myself, Duration::from_secs(1), OrchestratorMsg::Wake);
             }
         }
         if self.woken {
@@ -318,7 +321,7 @@ impl OrchestratorState {
             Ok(AssignReply::Accepted) => return self.members.has_taken(worker, fence),
             Ok(AssignReply::Busy) => {
                 let rest = self.members.had_no_room(worker, Instant::now());
-                myself.send_after(rest, || OrchestratorMsg::Wake);
+                detached::send_later(myself, rest, OrchestratorMsg::Wake);
             }
             Ok(AssignReply::Draining) => {
                 self.members.suspend(worker);
@@ -422,12 +425,12 @@ impl OrchestratorState {
             // A pool that stopped meanwhile needs no answer.
             let _ = reply.send(answer);
         };
-        tokio::spawn(recorded.instrument(span));
+        detached::spawn(recorded.instrument(span));
     }
 
     fn renew(&self, fences: Vec<Fence>, reply: RpcReplyPort<Vec<LeaseStatus>>) {
         let (store, lease) = (self.config.store.clone(), self.config.lease);
-        tokio::spawn(async move {
+        detached::spawn(async move {
             let renewed = async { store.renew_leases(&fences, store.now().await? + lease).await };
             let statuses = renewed.await.unwrap_or_else(|error| {
                 warn!(%error, "cannot renew leases now");
@@ -443,7 +446,7 @@ impl OrchestratorState {
     fn end_leases(&self, worker: WorkerId, myself: &ActorRef<OrchestratorMsg>) {
         let (store, committer, myself) = (self.config.store.clone(), self.committer.clone(), myself.clone());
         let max_interruptions = self.config.max_interruptions;
-        tokio::spawn(async move {
+        detached::spawn(async move {
             let held = match store.leased_to(&worker).await {
                 Ok(held) => held,
                 // The leases expire by themselves.
@@ -468,7 +471,7 @@ impl OrchestratorState {
         if let Some(round) = self.markers.begin() {
             let myself = myself.clone();
             // A cast fails only when the orchestrator has stopped; the next leader writes the markers that are due.
-            tokio::spawn(async move { myself.cast(OrchestratorMsg::MarkersWritten(round.await)) });
+            detached::spawn(async move { drop(myself.cast(OrchestratorMsg::MarkersWritten(round.await))) });
         }
     }
 

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use tracing::warn;
 
 use super::handle::WallClock;
+use crate::detached;
 use crate::telemetry::{BatchCommitted, BatchRefused};
 use parkhang_core::domain::{ActorKind, ActorRecord, ActorState, Level};
 use parkhang_state::{Change, Outcome, StateError, StateStore};
@@ -169,7 +170,7 @@ impl Actor for GroupCommitterActor {
                 // a store that is away is not asked anew for each change that comes in.
                 let newer = std::mem::replace(&mut state.waiting, unwritten);
                 state.waiting.extend(newer);
-                myself.send_after(state.retry_delay, || GroupCommitterMsg::Retry);
+                detached::send_later(&myself, state.retry_delay, GroupCommitterMsg::Retry);
                 state.retry_delay = (state.retry_delay * 2).min(LAST_RETRY);
             }
             GroupCommitterMsg::Retry => {
@@ -206,7 +207,7 @@ impl GroupCommitterState {
         let rest = self.waiting.split_off(self.waiting.len().min(MAX_BATCH));
         let batch = std::mem::replace(&mut self.waiting, rest);
         let (store, now, myself) = (self.store.clone(), self.now, myself.clone());
-        tokio::spawn(async move {
+        detached::spawn(async move {
             // Cloned, as the batch stays for its replies, and for another try should this one fail.
             let changes: Vec<Change> = batch.iter().map(|waiting| waiting.change.clone()).collect();
             let began = Instant::now();

@@ -19,6 +19,8 @@ use parkhang_core::domain::{
 use parkhang_state::{StateError, StateStore};
 use parkhang_store::storage::ArtifactStore;
 
+use crate::detached;
+
 /// Leases lost in a row after which a volume is set aside, unless the configuration says otherwise.
 pub const MAX_INTERRUPTIONS: i32 = 5;
 
@@ -147,7 +149,7 @@ impl OrchestratorHandle {
             return;
         }
         let store = self.store.clone();
-        tokio::spawn(async move {
+        detached::spawn(async move {
             if let Err(error) = store.note_progress(&finished).await {
                 debug!(%error, "cannot note the progress of volumes now; their next heartbeats tell it");
             }

@@ -2,6 +2,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
+use futures::FutureExt;
 use futures::future::try_join;
 use serde_json::Map;
 use tokio::sync::mpsc;
@@ -295,9 +296,9 @@ impl<W: ItemWorker> Kernel<W> {
                 self.hooks.before_item(&item, reason, context)
             });
             let started = Instant::now();
-            let task = self
-                .running
-                .spawn(async move { item_run.run(&item).await }.in_current_span());
+            let run = async move { item_run.run(&item).await };
+            // Boxed, so that the runtime's code for it is compiled once and not for each stage.
+            let task = self.running.spawn(run.in_current_span().boxed());
             self.counts.started(started - since);
             self.in_work.insert(task.id(), InWork { position, started });
         }

@@ -18,6 +18,7 @@ use tracing::{info, warn};
 use super::member::{PoolHeartbeat, PoolMember};
 use super::wake::WakePause;
 use super::{Claim, SourceError, WorkSource};
+use crate::detached;
 use crate::orchestrator::{Executor, Unreachable};
 use crate::supervisor::PoolHandle;
 use parkhang_core::domain::{AssignReply, Fence, LeaseReport, PoolInfo, StageName, WorkerId, WorkerRecord};
@@ -58,7 +59,7 @@ impl Dispatcher {
         Box::pin(async move {
             let (sender, health) = watch::channel(SourceHealth::Unknown);
             let (actor, _) = Actor::spawn(None, DispatcherActor, (source.clone(), poll, sender)).await?;
-            tokio::spawn(claim_on_changes(source.clone(), actor.clone()));
+            detached::spawn(claim_on_changes(source.clone(), actor.clone()));
             Ok(Self {
                 actor,
                 source,
@@ -230,7 +231,7 @@ impl Actor for DispatcherActor {
                 state.pause.relax();
                 state.claim(&myself);
                 let jitter = rand::random_range(1.0 - POLL_JITTER..=1.0 + POLL_JITTER);
-                myself.send_after(state.poll.mul_f64(jitter), || DispatcherMsg::Poll);
+                detached::send_later(&myself, state.poll.mul_f64(jitter), DispatcherMsg::Poll);
             }
             DispatcherMsg::Register(pool) => {
                 info!(worker = %pool.info.worker, stage = %pool.info.stage, slots = pool.info.slots, "pool takes work");
@@ -327,7 +328,7 @@ impl DispatcherState {
         }
         self.waking = true;
         let pause = self.pause.next(rand::random_range(0.0..=1.0));
-        myself.send_after(pause, || DispatcherMsg::Woken);
+        detached::send_later(myself, pause, DispatcherMsg::Woken);
     }
 
     /// Asks the source for work, beside the actor. One claim at a time: two would offer the same room.
@@ -344,7 +345,7 @@ impl DispatcherState {
         self.claiming = true;
         self.again = false;
         let (source, myself) = (self.source.clone(), myself.clone());
-        tokio::spawn(async move {
+        detached::spawn(async move {
             let asked = Utc::now();
             let mut claims = source.claim(&offers).await;
             for claim in claims.iter_mut().flatten() {
@@ -406,7 +407,7 @@ impl DispatcherState {
         };
         self.leases.insert(fence.clone(), in_hand);
         let (pool, myself) = (member.pool.clone(), myself.clone());
-        tokio::spawn(async move {
+        detached::spawn(async move {
             let reply = pool.assign(claim.assignment).await;
             // A dispatcher that stopped meanwhile leaves the lease to its deadline, or to the pool's report.
             let _ = myself.cast(DispatcherMsg::Answered(fence, reply));
@@ -455,7 +456,7 @@ impl DispatcherState {
         }
         warn!(%worker, leases = lost.len(), "pool left; ending its leases");
         let (source, myself) = (self.source.clone(), myself.clone());
-        tokio::spawn(async move {
+        detached::spawn(async move {
             for fence in lost {
                 let (task, stage) = (fence.task, fence.stage.clone());
                 let report = LeaseReport { fence, verdict: None };

@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use tokio::sync::oneshot;
 
+use crate::detached;
+
 /// Work that is done for many requests at about the cost of one.
 #[async_trait]
 pub(super) trait Together: Send + Sync + 'static {
@@ -46,7 +48,7 @@ impl<T: Together> Joined<T> {
     pub(super) async fn ask(&self, request: T::Request) -> Option<T::Answer> {
         let (sender, answer) = oneshot::channel();
         self.0.waiting().push((request, sender));
-        tokio::spawn(self.0.clone().carry_out_waiting());
+        detached::spawn(self.0.clone().carry_out_waiting());
         answer.await.ok()
     }
 }

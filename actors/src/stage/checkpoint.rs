@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use futures::FutureExt;
 use tracing::Instrument;
 
 use super::page_stage::{PageStage, PlannedPage, VolumeRun};
@@ -103,7 +104,8 @@ impl<R: ArtifactRow> Checkpoints<R> {
         // Counted, as the request goes on if the run is killed: what deletes checkpoints waits for it.
         let written = run.context.writes.spawn({
             let (store, part) = (run.store.clone(), part.clone());
-            async move { write_table(store.as_ref(), &part, rows, &provenance).await }.in_current_span()
+            let write = async move { write_table(store.as_ref(), &part, rows, &provenance).await };
+            write.in_current_span().boxed()
         });
         written
             .await

@@ -24,6 +24,7 @@ use super::health::HealthPolicy;
 use super::lease_gauge::LeaseGauge;
 use super::pool::{Drained, PoolArguments, PoolHandle, PoolMsg, StagePool};
 use super::restarts::Restarts;
+use crate::detached;
 use crate::stage::{StageLogic, StageRegistry};
 use crate::telemetry::ProgressBoard;
 use parkhang_core::domain::{ActorRecord, CommandOutcome, Hardware, StageName, Unfit, WorkerId};
@@ -378,7 +379,7 @@ impl SupervisorState {
                 warn!(%stage, ?delay, "pool lost; it will be replaced");
                 self.count_restart(&stage);
                 self.awaited.insert(stage, Utc::now());
-                myself.send_after(delay, move || NodeMsg::Start(logic, slots));
+                detached::send_later(myself, delay, NodeMsg::Start(logic, slots));
                 Ok(())
             }
             Err(reason) => {
@@ -406,7 +407,7 @@ impl SupervisorState {
 
     fn drain(&mut self, drained: Drained, reply: RpcReplyPort<()>) {
         let has_come = self.drained(drained);
-        tokio::spawn(async move {
+        detached::spawn(async move {
             has_come.await;
             // The caller may have timed out.
             let _ = reply.send(());

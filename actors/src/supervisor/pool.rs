@@ -21,6 +21,7 @@ use super::lease_gauge::{LeaseGauge, Share};
 use super::node::NodeMsg;
 use super::progress_watch::ProgressWatch;
 use super::stage_worker::{StageWorker, WorkerArguments, WorkerMsg};
+use crate::detached;
 use crate::orchestrator::{Executor, Unreachable};
 use crate::stage::{Account, StageContext, StageLogic};
 use crate::telemetry::{Followed, ProgressBoard, StageEnded, StageStarted, slots_in_use, stage_span};
@@ -219,7 +220,7 @@ impl Actor for StagePool {
         myself: ActorRef<PoolMsg>,
         (arguments, in_use): Self::Arguments,
     ) -> Result<PoolState, ActorProcessingErr> {
-        myself.send_after(arguments.heartbeat, || PoolMsg::Beat);
+        detached::send_later(&myself, arguments.heartbeat, PoolMsg::Beat);
         slots_in_use(&arguments.logic.info().name(), 0, arguments.slots);
         Ok(PoolState {
             share: arguments.lease_gauge.share(),
@@ -257,7 +258,7 @@ impl Actor for StagePool {
                 }
             }
             PoolMsg::Unrecorded(report) => {
-                myself.send_after(REPORT_RETRY, move || PoolMsg::Send(report));
+                detached::send_later(&myself, REPORT_RETRY, PoolMsg::Send(report));
             }
             PoolMsg::Send(report) => send_report(&myself, &state.arguments.control_plane, *report),
             PoolMsg::Beat => {
@@ -265,7 +266,7 @@ impl Actor for StagePool {
                 state.beat(&myself);
                 state.prove(&myself);
                 state.replace_if_stalled(&myself)?;
-                myself.send_after(state.arguments.heartbeat, || PoolMsg::Beat);
+                detached::send_later(&myself, state.arguments.heartbeat, PoolMsg::Beat);
             }
             PoolMsg::Renewed(renewal) => state.apply_renewal(renewal, &myself),
             PoolMsg::Drain => state.drain(&myself),

@@ -8,6 +8,7 @@ use ractor::RpcReplyPort;
 use super::UplinkState;
 use crate::cluster::description::describe;
 use crate::cluster::endpoint::{Endpoint, introduction};
+use crate::detached;
 use crate::supervisor::PoolHandle;
 use crate::telemetry::resident_bytes;
 use crate::wire::{NodeAbout, NodeNotice, NodePhase, Notice, PoolAbout};
@@ -40,7 +41,7 @@ impl UplinkState {
         let (book, notices) = (self.arguments.book.clone(), self.notices.clone());
         let engines = config.engines.clone();
         let number = notices.fetch_add(1, Ordering::Relaxed) + 1;
-        tokio::spawn(async move {
+        detached::spawn(async move {
             if notice.phase != NodePhase::Leaving {
                 // Actors that take too long to answer are left out this time.
                 let actors = tokio::time::timeout(limit, book.actors()).await;

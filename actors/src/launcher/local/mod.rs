@@ -23,6 +23,7 @@ use nix::sys::signal::Signal;
 use self::ledger::{Launched, MARK, ProcessLedger, Starting};
 pub use self::process::{Process, start_process};
 use super::{Launcher, LauncherError, Workers, within};
+use crate::detached;
 use crate::telemetry::{WorkerEnded, WorkerStarted, WorkerStopping};
 use parkhang_core::domain::Hardware;
 
@@ -253,7 +254,7 @@ fn start(options: &LocalOptions, hardware: Hardware, name: &str, mark: &str) -> 
     command.stdout(output.try_clone()?).stderr(output);
     let (process, mut child) = start_process(command)?;
     // Takes the end of a process that this one outlives; nobody waits for the others.
-    tokio::spawn(async move { drop(child.wait().await) });
+    detached::spawn(async move { drop(child.wait().await) });
     Ok(process)
 }
 

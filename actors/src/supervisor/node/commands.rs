@@ -4,6 +4,7 @@ use ractor::rpc::CallResult;
 use ractor::{ActorId, ActorRef, RpcReplyPort};
 
 use super::{NodeMsg, SUPERVISOR, SupervisorState};
+use crate::detached;
 use crate::supervisor::pool::{PoolMsg, WorkerFate};
 use parkhang_core::domain::CommandOutcome;
 
@@ -105,7 +106,7 @@ impl SupervisorState {
             return;
         };
         let name = name.to_owned();
-        tokio::spawn(async move {
+        detached::spawn(async move {
             let (how, said) = match fate {
                 Fate::Restarted => (
                     WorkerFate::Released,

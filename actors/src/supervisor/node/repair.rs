@@ -12,6 +12,7 @@ use ractor::{ActorId, ActorRef};
 use tracing::{error, info, warn};
 
 use super::{NodeMsg, OutOfOrder, Pool, SupervisorState};
+use crate::detached;
 use crate::supervisor::pool::{Drained, Judgement, PoolMsg};
 use crate::telemetry::stage_out_of_order;
 use parkhang_core::domain::{StageName, Unfit};
@@ -111,7 +112,7 @@ impl SupervisorState {
             return;
         };
         let (stage, myself, limit) = (stage.clone(), myself.clone(), self.config.health.check_limit);
-        tokio::spawn(async move {
+        detached::spawn(async move {
             let answer = tokio::time::timeout(limit, logic.check()).await.ok();
             // Fails only when the supervisor is ending.
             let _ = myself.cast(NodeMsg::Checked(stage, answer));
@@ -154,9 +155,11 @@ impl SupervisorState {
             return;
         }
         let (stage, pool) = (stage.clone(), self.incarnation);
-        myself.send_after(self.config.health.progress_window, move || {
-            NodeMsg::Judge(stage, pool)
-        });
+        detached::send_later(
+            myself,
+            self.config.health.progress_window,
+            NodeMsg::Judge(stage, pool),
+        );
     }
 
     /// Judges the volumes that stood still, once the new pool had the time to show whether it works. A pool that is at work soon
@@ -168,7 +171,7 @@ impl SupervisorState {
         match found {
             Some(found) if found.handle.in_use() > 0 => {
                 let stage = stage.clone();
-                myself.send_after(self.config.heartbeat, move || NodeMsg::Judge(stage, pool));
+                detached::send_later(myself, self.config.heartbeat, NodeMsg::Judge(stage, pool));
             }
             Some(_) => self.judge_all(stage, &Judgement::Volumes),
             // It had a fault of its own, with which the volumes were judged already.
@@ -214,7 +217,7 @@ impl SupervisorState {
         };
         let later = |after: Duration, message: NodeMsg| {
             warn!(%stage, reason, ?after, "the stage is out of order; it will be tested again");
-            myself.send_after(after, move || message);
+            detached::send_later(myself, after, message);
         };
         match remedy {
             Remedy::Renew { after } => {
@@ -269,7 +272,7 @@ impl SupervisorState {
         }
         let handed_back = self.drained(Drained::Released);
         let (myself, reason) = (myself.clone(), reason.to_string());
-        tokio::spawn(async move {
+        detached::spawn(async move {
             if tokio::time::timeout(FAREWELL, handed_back).await.is_err() {
                 warn!("cannot release the leases of this node; they expire at their deadlines");
             }

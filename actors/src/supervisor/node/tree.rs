@@ -8,6 +8,7 @@ use ractor::rpc::CallResult;
 use ractor::{ActorRef, RpcReplyPort};
 
 use super::{Pool, SUPERVISOR, SupervisorState};
+use crate::detached;
 use crate::stage::StageLogic;
 use crate::supervisor::pool::{PoolMsg, PoolStatus};
 use parkhang_core::domain::{ActorKind, ActorRecord, ActorState, Level, LoadedModel};
@@ -63,7 +64,7 @@ impl SupervisorState {
             .chain(self.replaced.values().map(|pool| self.known(pool, true)))
             .collect();
         pools.sort_by_key(|pool| pool.incarnation);
-        tokio::spawn(async move {
+        detached::spawn(async move {
             let statuses = futures::future::join_all(pools.iter().map(|pool| status(&pool.actor))).await;
             let room = MAX_WORKERS / pools.len().max(1);
             for (pool, status) in pools.iter().zip(statuses) {

@@ -6,6 +6,7 @@ use ractor::ActorRef;
 use tracing::{Instrument, info, warn};
 
 use super::{PoolMsg, PoolState, Slot};
+use crate::detached;
 use crate::supervisor::ControlPlane;
 use parkhang_core::domain::{Fence, LeaseRenewal, LeaseReport, RenewalReply, ReportReply};
 use parkhang_core::failpoint::Failpoint;
@@ -27,7 +28,7 @@ impl PoolState {
             .collect();
         let worker = self.arguments.worker.clone();
         let (control_plane, myself) = (self.arguments.control_plane.clone(), myself.clone());
-        tokio::spawn(async move {
+        detached::spawn(async move {
             let renewal = control_plane.heartbeat(&worker, renewals).await;
             // A pool that stopped meanwhile has no worker left to stop.
             let _ = myself.cast(PoolMsg::Renewed(renewal));
@@ -74,7 +75,7 @@ impl PoolState {
             let _ = worker.kill_and_wait(None).await;
             logic.abandon(context).await;
         };
-        tokio::spawn(abandoned.instrument(span));
+        detached::spawn(abandoned.instrument(span));
     }
 }
 
@@ -85,7 +86,7 @@ pub(super) fn send_report(
     report: LeaseReport,
 ) {
     let (pool, control_plane) = (pool.clone(), control_plane.clone());
-    tokio::spawn(async move {
+    detached::spawn(async move {
         let answer = match control_plane.report(report.clone()).await {
             ReportReply::Recorded => PoolMsg::Recorded(report.fence),
             ReportReply::Fenced => PoolMsg::Fenced(report.fence),
