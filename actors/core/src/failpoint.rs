@@ -2,7 +2,8 @@
 //! Without the feature `failpoints`, which builds for tests have alone, passing one is nothing at all.
 //!
 //! The feature's process reads `FAILPOINTS`, `NAME=ACTION;NAME=ACTION`, with the actions of the crate `fail` and
-//! `return(abort)`, which ends the process on the spot, and `return(stop)`, which stops it there until it gets a SIGCONT.
+//! `return(abort)`, which ends the process on the spot, `return(stop)`, which stops it there until it gets a SIGCONT, and
+//! `return(hang)`, which holds up the thread for ever. Each of the three is told on standard error.
 //! `NAME@VOLUME/STAGE` is the place as one volume passes it in one stage.
 
 use std::fmt;
@@ -164,13 +165,17 @@ pub fn arm() -> Armed {
 #[cfg(feature = "failpoints")]
 mod armed {
     use std::process::{Command, abort, id};
+    use std::thread::park;
 
     pub(super) fn act(name: &str) {
         let action = action(name);
-        let Some(action @ ("abort" | "stop")) = action.as_deref() else {
+        let Some(action @ ("abort" | "hang" | "stop")) = action.as_deref() else {
             return;
         };
         eprintln!("failpoint {name}");
+        while action == "hang" {
+            park();
+        }
         // The standard library raises no signals.
         let stop = || Command::new("kill").arg("-STOP").arg(id().to_string()).status();
         if action == "abort" || !stop().is_ok_and(|status| status.success()) {

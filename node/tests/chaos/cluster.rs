@@ -31,6 +31,8 @@ pub(crate) struct Plan {
     pub(crate) failpoints: String,
     /// and for those that come after one that died.
     pub(crate) failpoints_of_successors: String,
+    /// What it is set to for the orchestrator that leads first.
+    pub(crate) failpoints_of_leader: String,
     /// True if no other cluster may run beside it.
     alone: bool,
 }
@@ -49,6 +51,7 @@ impl Plan {
             settings: Vec::new(),
             failpoints: String::new(),
             failpoints_of_successors: String::new(),
+            failpoints_of_leader: String::new(),
             alone: false,
         }
     }
@@ -184,7 +187,8 @@ impl Cluster {
     }
 
     pub(crate) async fn start_all(&mut self) {
-        self.start_orchestrator(0, "").await;
+        let failpoints = self.plan.failpoints_of_leader.clone();
+        self.start_orchestrator(0, &failpoints).await;
         let leads = "this process leads";
         self.until("the first orchestrator leads", async |cluster| {
             cluster.journal.find_of("orchestrator-a", 0, leads).is_some()

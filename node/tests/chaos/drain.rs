@@ -1,6 +1,7 @@
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
+use parkhang_core::domain::Task;
 
 use crate::cluster::{Cluster, Plan};
 use crate::library::SHELF;
@@ -11,7 +12,7 @@ use crate::library::SHELF;
 async fn a_node_told_to_stop_hands_its_work_back() {
     let mut cluster = Cluster::start(Plan::full(SHELF)).await;
     cluster.create_jobs().await;
-    cluster.until_busy(0).await;
+    until_said_by_the_first(&cluster, "stage starts").await;
     let begin = Instant::now();
     let mut process = cluster.workers[0].process.take().unwrap();
     process.leave().await;
@@ -24,16 +25,41 @@ async fn a_node_told_to_stop_hands_its_work_back() {
         "{}",
         cluster.journal
     );
-    let prefix = format!("{}/", process.node());
-    for task in cluster.tasks().await {
+    nothing_is_left_to(&cluster, process.node()).await;
+    cluster.all_is_well().await;
+}
+
+/// A lease that is written while its node is told to stop: the node has left by the time that it is offered.
+/// Rows: 138, F21.
+#[tokio::test(flavor = "multi_thread")]
+async fn work_on_its_way_to_a_node_that_stops_goes_to_others() {
+    let mut plan = Plan::full(SHELF);
+    plan.failpoints_of_leader = "pass.leases_written=sleep(1000)".to_owned();
+    let mut cluster = Cluster::start(plan).await;
+    cluster.create_jobs().await;
+    cluster.until_busy(0).await;
+    let mut process = cluster.workers[0].process.take().unwrap();
+    process.leave().await;
+    nothing_is_left_to(&cluster, process.node()).await;
+    cluster.all_is_well().await;
+}
+
+/// Waits until no task has a lease of a node that has left. The end of a lease would be charged, and none is.
+async fn nothing_is_left_to(cluster: &Cluster, node: &str) {
+    let prefix = format!("{node}/");
+    let is_elsewhere = |task: &Task| {
         let lease = task.lease.as_ref();
-        assert!(
-            lease.is_none_or(|lease| !lease.worker.0.starts_with(&prefix)),
-            "{task:?}"
-        );
+        lease.is_none_or(|lease| !lease.worker.0.starts_with(&prefix))
+    };
+    cluster
+        .until("no task has a lease of the node that left", async |cluster| {
+            let tasks = cluster.tasks().await;
+            !tasks.is_empty() && tasks.iter().all(is_elsewhere)
+        })
+        .await;
+    for task in cluster.tasks().await {
         assert_eq!((task.attempts, task.interruptions), (0, 0), "{task:?}");
     }
-    cluster.all_is_well().await;
 }
 
 /// A page that never ends holds up the drain. Who cannot wait says so again.
@@ -41,10 +67,10 @@ async fn a_node_told_to_stop_hands_its_work_back() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_second_order_to_stop_ends_a_node_at_once() {
     let mut plan = Plan::full(SHELF).alone();
-    plan.failpoints = "device.pass=1*pause".to_owned();
+    plan.failpoints = "device.pass=1*return(hang)".to_owned();
     let mut cluster = Cluster::start(plan).await;
     cluster.create_jobs().await;
-    cluster.until_busy(0).await;
+    until_said_by_the_first(&cluster, "failpoint device.pass").await;
     let mut process = cluster.workers[0].process.take().unwrap();
     process.signal(Signal::SIGTERM);
     process.said(0, "stopping at the next checkpoints").await;
@@ -56,4 +82,13 @@ async fn the_second_order_to_stop_ends_a_node_at_once() {
     assert!(took < Duration::from_secs(5), "{took:?}");
     cluster.kill_worker(1);
     cluster.all_is_well().await;
+}
+
+/// Waits for a line of the first node. That a lease of it is written does not mean that it knows.
+async fn until_said_by_the_first(cluster: &Cluster, part: &str) {
+    cluster
+        .until(part, async |cluster| {
+            cluster.journal.find_of("gpu-a", 0, part).is_some()
+        })
+        .await;
 }
