@@ -10,7 +10,7 @@ use parkhang_actors::stage::StageTable;
 use parkhang_core::domain::{QueuePurpose, StageName};
 use parkhang_queue::{DeadLetters, QueueError, QueueServer, QueueSpec, SqsOptions, SqsServer, TaskQueue};
 
-use crate::config::{ClusterConfig, IntakeQueue, SourceKind, Sqs};
+use crate::config::{ClusterConfig, IntakeQueue, Sqs};
 
 mod finder;
 
@@ -137,9 +137,10 @@ pub fn is_missing(error: &anyhow::Error) -> bool {
 
 /// Queues of the configuration: those of stages, if nodes take their work from queues, and those of standing jobs.
 pub fn named_queues(config: &ClusterConfig) -> Vec<NamedQueue> {
-    let stages = match config.source.kind {
-        SourceKind::Sqs => StageTable::built_in().names(),
-        _ => Vec::new(),
+    let stages = if config.source.kind.properties().is_published {
+        StageTable::built_in().names()
+    } else {
+        Vec::new()
     };
     let of_stage = |stage: &StageName| NamedQueue::of_stage(&config.source.sqs, stage);
     let intakes = config.intake.queues.iter().map(NamedQueue::of_intake);

@@ -14,7 +14,7 @@ use parkhang_state::{JobTaskCount, Outbox, PostgresStore, ServiceStore, StateErr
 
 use super::jobs::waiting_stages;
 use super::text::{away, lasting};
-use crate::config::{ClusterConfig, SourceKind};
+use crate::config::ClusterConfig;
 use crate::heartbeat::timeout;
 use crate::queues::{CREATE_QUEUES, queue_of};
 use crate::words::pluralize;
@@ -43,7 +43,7 @@ pub async fn facts_about(
     let silence = timeout(config.cluster.heartbeat);
     let facts = ClusterFacts::of_records(has_leader, nodes, held, silence, now);
     // Nodes take what is published, which the leader alone does.
-    let is_published = config.source.kind == SourceKind::Sqs;
+    let is_published = config.source.kind.properties().is_published;
     Ok(ClusterFacts {
         services: store.services().await?,
         is_led: if is_published { has_leader } else { facts.is_led },
@@ -58,7 +58,7 @@ pub async fn message_of(
     (task, job): (&Task, &Job),
     cluster: &ClusterFacts,
 ) -> Result<Option<Message>, StateError> {
-    if config.source.kind != SourceKind::Sqs {
+    if !config.source.kind.properties().is_published {
         return Ok(None);
     }
     // Also one that is not due: its queue is known.

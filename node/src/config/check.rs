@@ -13,7 +13,7 @@ use parkhang_store::storage::ArtifactKey;
 use secrecy::ExposeSecret;
 
 use super::secrets::{self, Secrets};
-use super::sections::{ClusterConfig, PagesKind, S3, SourceKind, StorageKind, Tls};
+use super::sections::{ClusterConfig, PagesKind, S3, StorageKind, Tls};
 use super::values::Role;
 
 /// Smallest length of a cookie, in characters. A shorter one could be guessed.
@@ -86,7 +86,7 @@ fn addresses(config: &ClusterConfig, findings: &mut Findings) {
                 cluster.listen
             ),
         );
-    } else if config.source.kind == SourceKind::Direct {
+    } else if config.source.kind.properties().is_assigned {
         findings.require_beside(
             !cluster.orchestrators.is_empty(),
             "cluster.orchestrators",
@@ -428,17 +428,17 @@ fn bucket(s3: &S3, [bucket, prefix, endpoint]: [&'static str; 3], findings: &mut
 }
 
 fn source(config: &ClusterConfig, findings: &mut Findings) {
-    let (shards, named) = (
-        config.source.kind == SourceKind::Shards,
+    let (needs_names, named) = (
+        config.source.kind.properties().is_of_named_jobs,
         !config.source.jobs.is_empty(),
     );
     findings.require(
-        named || !shards,
+        named || !needs_names,
         "source.jobs",
         "a node that takes shards needs the names of jobs: --job NAME, or source.jobs; `node shards create NAME` creates one",
     );
     findings.require(
-        shards || !named,
+        needs_names || !named,
         "source.jobs",
         "has no effect unless source.kind is \"shards\"",
     );
@@ -472,7 +472,8 @@ fn is_household(config: &ClusterConfig) -> bool {
 }
 
 fn uses_database(config: &ClusterConfig) -> bool {
-    let leases = matches!(config.source.kind, SourceKind::Postgres | SourceKind::Sqs);
+    let source = config.source.kind.properties();
+    let leases = source.is_in_database && !source.is_assigned;
     let is_entity_node = config.node.roles.contains(&Role::Entity);
     is_orchestrator(config) || is_entity_node || leases && !config.node.roles.contains(&Role::Autoscaler)
 }

@@ -4,7 +4,7 @@ use parkhang_actors::stage::{Pipelines, StageTable};
 use parkhang_core::domain::{Pipeline, StageName};
 
 use super::entities::ServiceKind;
-use super::sections::{ClusterConfig, SourceKind, StorageKind};
+use super::sections::{ClusterConfig, StorageKind};
 
 /// Reason why nobody would do a stage of a pipeline: its service is not configured.
 pub fn missing_service(config: &ClusterConfig, pipeline: &Pipeline) -> Option<String> {
@@ -48,7 +48,7 @@ pub fn faults(config: &ClusterConfig) -> Vec<(String, String)> {
             let message = "is for stages of entities; a pipeline has an order".to_owned();
             faults.push((key("next"), message));
         }
-        if matches!(config.source.kind, SourceKind::Sqs | SourceKind::Shards) {
+        if !config.source.kind.properties().has_services {
             let message = "services get their work from an orchestrator: that needs source.kind = \"direct\" or \"postgres\"";
             faults.push((key("service"), message.to_owned()));
         }

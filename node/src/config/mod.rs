@@ -27,6 +27,7 @@ mod secrets;
 mod sections;
 mod shortcuts;
 mod show;
+mod source_kind;
 mod values;
 
 #[cfg(test)]
@@ -56,9 +57,10 @@ pub use self::external::missing_service;
 pub use self::intake::IntakeQueue;
 pub use self::scaling::{Bounds, Launched, LauncherKind};
 pub use self::sections::{
-    Cluster, ClusterConfig, LogFormat, Pages, PagesKind, S3, Slots, SourceKind, Sqs, StorageKind, Telemetry,
+    Cluster, ClusterConfig, LogFormat, Pages, PagesKind, S3, Slots, Sqs, StorageKind, Telemetry,
 };
 pub use self::shortcuts::{BucketArgs, Shortcut};
+pub use self::source_kind::SourceProperties;
 pub use self::values::{HostPort, Role};
 
 /// Places of the configuration file if none is named, in the order in which they are tried.

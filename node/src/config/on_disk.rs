@@ -8,7 +8,7 @@ use rustls::pki_types::UnixTime;
 
 use super::check::Finding;
 use super::secrets::Secrets;
-use super::sections::{ApiTls, ClusterConfig, PagesKind, SourceKind, Tls};
+use super::sections::{ApiTls, ClusterConfig, PagesKind, Tls};
 use super::values::Role;
 use crate::access::Tokens;
 use crate::file_access::{check_private, check_unchangeable};
@@ -41,8 +41,8 @@ fn cookie(config: &ClusterConfig, secrets: &Secrets) -> Option<Finding> {
     let roles = &config.node.roles;
     // A node that hands rows to services meets no other node.
     let is_apart = roles.contains(&Role::Entity);
-    let meets_others =
-        roles.contains(&Role::Orchestrator) || config.source.kind == SourceKind::Direct && !is_apart;
+    let is_assigned = config.source.kind.properties().is_assigned;
+    let meets_others = roles.contains(&Role::Orchestrator) || is_assigned && !is_apart;
     // A file that cannot be read is reported where the secrets are read.
     let is_given = secrets.cookie.is_some() || config.cluster.cookie_file.is_some();
     (meets_others && !is_given).then(|| Finding {

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::entities::{ConfiguredEntity, ConfiguredService, ConfiguredStage, Webhook};
 use super::intake::{Intake, whose_queue};
 use super::scaling::{Autoscaler, Launcher};
+use super::source_kind::SourceKind;
 use super::values::{HostPort, Role, duration, optional};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -221,19 +222,6 @@ pub struct Leadership {
     /// Interval at which a standby tries to take the lock.
     #[serde(with = "duration")]
     pub standby_retry: Duration,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum SourceKind {
-    /// An orchestrator assigns it.
-    Direct,
-    /// The node leases it in the database itself.
-    Postgres,
-    /// The node leases it in the artifact store, from the shards of jobs.
-    Shards,
-    /// The node leases what the messages of its queue name.
-    Sqs,
 }
 
 /// Section about where a node with the role cpu or gpu takes its work from.

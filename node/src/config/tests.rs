@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use parkhang_core::domain::LayoutName;
 
 use super::*;
+use crate::config::source_kind::SourceKind;
 use crate::config::values::Role;
 
 /// A folder for configuration files and what they name.

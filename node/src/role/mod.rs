@@ -39,7 +39,7 @@ use std::sync::Arc;
 use anyhow::{Result, bail};
 
 use self::readiness::ReadinessReporter;
-use crate::config::{ConfigArgs, Loaded, Role, Shortcut, SourceKind};
+use crate::config::{ConfigArgs, Loaded, Role, Shortcut};
 use crate::{join, log, repl};
 
 pub use arguments::RoleArgs;
@@ -84,11 +84,10 @@ pub async fn run(arguments: RoleArgs) -> Result<ExitCode> {
         }
         (false, true) => {
             let readiness = ReadinessReporter::open(&loaded, node, ready_fd).await?;
-            match loaded.config.source.kind {
-                SourceKind::Direct => worker::run(&loaded, readiness).await,
-                SourceKind::Postgres | SourceKind::Shards | SourceKind::Sqs => {
-                    pull::run(&loaded, readiness).await
-                }
+            if loaded.config.source.kind.properties().is_assigned {
+                worker::run(&loaded, readiness).await
+            } else {
+                pull::run(&loaded, readiness).await
             }
         }
         (false, false) => bail!("this node has no role: give --role, or set node.roles"),

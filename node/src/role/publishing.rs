@@ -16,7 +16,7 @@ use parkhang_state::{PostgresStore, StateStore};
 use tokio::time::{Instant, MissedTickBehavior};
 use tracing::{debug, warn};
 
-use crate::config::{Loaded, SourceKind};
+use crate::config::Loaded;
 use crate::queues::{self, QueueFinder, is_missing, named_queues};
 
 /// Pause between two looks at the dead-letter queues.
@@ -29,7 +29,7 @@ const LOOK_LIMIT: Duration = Duration::from_secs(30);
 
 /// Publishes for ever, if nodes take their work from queues. What fails is tried again with the next round.
 pub async fn publish(loaded: &Loaded, store: &PostgresStore) {
-    if loaded.config.source.kind != SourceKind::Sqs {
+    if !loaded.config.source.kind.properties().is_published {
         return std::future::pending().await;
     }
     let poll = loaded.config.source.poll;

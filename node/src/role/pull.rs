@@ -29,7 +29,7 @@ use super::services;
 use super::stop::ShutdownSignals;
 use super::watch::{NodeRegistration, NodeStatus, lose_silent_nodes};
 use super::worker::{LEFT_IDLE, nothing_to_do, slots, supervise, wind_down};
-use crate::config::{Loaded, SourceKind};
+use crate::config::{Loaded, SourceProperties};
 use crate::database::{Database, database};
 use crate::queues::{self, QueueFinder};
 use crate::storage;
@@ -40,9 +40,15 @@ pub async fn run(loaded: &Loaded, mut readiness: ReadinessReporter) -> Result<Ex
     let delay = StoreDelay::default();
     let registry = Arc::new(services::stages(loaded, &delay).await?);
     let (manifests, keep) = (services::manifests(loaded)?, loaded.config.node.keep_manifests);
-    let database = match loaded.config.source.kind {
-        SourceKind::Shards => None,
-        SourceKind::Direct | SourceKind::Postgres | SourceKind::Sqs => Some(database(loaded).await?),
+    let SourceProperties {
+        is_in_database,
+        is_published,
+        ..
+    } = loaded.config.source.kind.properties();
+    let database = if is_in_database {
+        Some(database(loaded).await?)
+    } else {
+        None
     };
     let stages = worked_stages(loaded, &registry);
     let engines = registry.engines().to_vec();
@@ -50,9 +56,10 @@ pub async fn run(loaded: &Loaded, mut readiness: ReadinessReporter) -> Result<Ex
         // Until it is known who else asks.
         engines.iter().for_each(|engine| engine.share(0));
     }
-    let finder = match loaded.config.source.kind {
-        SourceKind::Sqs => Some(QueueFinder::open(&loaded.config.source.sqs, &stages).await?),
-        SourceKind::Direct | SourceKind::Postgres | SourceKind::Shards => None,
+    let finder = if is_published {
+        Some(QueueFinder::open(&loaded.config.source.sqs, &stages).await?)
+    } else {
+        None
     };
     let queues = finder.as_ref().map(QueueFinder::queues);
     let source = open(loaded, node.as_str(), database.as_ref(), queues.clone()).await?;
@@ -104,9 +111,10 @@ pub async fn run(loaded: &Loaded, mut readiness: ReadinessReporter) -> Result<Ex
     }
     // Without this bound a database that is away would keep the process from ending. A receive that waits for a message is waited for: one
     // that is dropped may still take a message, which nobody else sees until its visibility is over.
-    let receives = match loaded.config.source.kind {
-        SourceKind::Sqs => loaded.config.source.sqs.wait,
-        SourceKind::Direct | SourceKind::Postgres | SourceKind::Shards => Duration::ZERO,
+    let receives = if is_published {
+        loaded.config.source.sqs.wait
+    } else {
+        Duration::ZERO
     };
     let leaving = tokio::time::timeout(loaded.config.cluster.call_timeout + receives, async {
         dispatcher.clone().stop().await;

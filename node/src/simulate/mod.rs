@@ -22,7 +22,7 @@ use parkhang_simulation::{
 use serde_json::json;
 
 use self::record::RecordArgs;
-use crate::config::{ConfigArgs, Loaded, Shortcut, SourceKind};
+use crate::config::{ConfigArgs, Loaded, Shortcut};
 use crate::launcher::limits;
 use crate::queues;
 use crate::role::health;
@@ -271,7 +271,7 @@ fn settings(
             pages_between: PAGES_BETWEEN,
             health: health(loaded),
         }),
-        queues: (config.source.kind == SourceKind::Sqs).then(|| Polling {
+        queues: config.source.kind.properties().is_published.then(|| Polling {
             options: queues::options(&config.source.sqs),
             poll: config.source.poll,
         }),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::super::scaling::{Bounds, LauncherKind};
-use super::super::sections::{ClusterConfig, SourceKind};
+use super::super::sections::ClusterConfig;
 use super::super::values::Role;
 use super::Findings;
 
@@ -55,7 +55,7 @@ pub(super) fn launcher(config: &ClusterConfig, findings: &mut Findings) {
 }
 
 pub(super) fn autoscaler(config: &ClusterConfig, findings: &mut Findings) {
-    let autoscaler = &config.autoscaler;
+    let (autoscaler, source) = (&config.autoscaler, config.source.kind.properties());
     findings.require_beside(
         !autoscaler.enabled || config.launcher.kind != LauncherKind::None,
         "autoscaler.enabled",
@@ -63,7 +63,7 @@ pub(super) fn autoscaler(config: &ClusterConfig, findings: &mut Findings) {
         "requires a launcher: set launcher.kind",
     );
     findings.require_beside(
-        !autoscaler.enabled || config.source.kind != SourceKind::Shards,
+        !autoscaler.enabled || source.is_in_database,
         "autoscaler.enabled",
         &["source.kind"],
         "cannot count the work of shards, which is in no database",
@@ -75,7 +75,7 @@ pub(super) fn autoscaler(config: &ClusterConfig, findings: &mut Findings) {
         "a node with the role autoscaler has no other",
     );
     findings.require_beside(
-        !is_apart || (autoscaler.enabled && config.source.kind == SourceKind::Sqs),
+        !is_apart || (autoscaler.enabled && source.is_published),
         "node.roles",
         &["autoscaler.enabled", "source.kind"],
         "the role autoscaler goes by queues: it needs autoscaler.enabled, and source.kind = \"sqs\"",
