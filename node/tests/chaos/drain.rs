@@ -29,6 +29,28 @@ async fn a_node_told_to_stop_hands_its_work_back() {
     cluster.all_is_well().await;
 }
 
+/// A page that never ends holds up the drain. Who cannot wait says so again.
+/// Rows: F21.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_second_order_to_stop_ends_a_node_at_once() {
+    let mut plan = Plan::full(SHELF).alone();
+    plan.failpoints = "device.pass=1*return(hang)".to_owned();
+    let mut cluster = Cluster::start(plan).await;
+    cluster.create_jobs().await;
+    until_said_by_the_first(&cluster, "failpoint device.pass").await;
+    let mut process = cluster.workers[0].process.take().unwrap();
+    process.signal(Signal::SIGTERM);
+    process.said(0, "stopping at the next checkpoints").await;
+    let begin = Instant::now();
+    process.signal(Signal::SIGTERM);
+    process.end().await;
+    let took = begin.elapsed();
+    eprintln!("the second order took {took:?}");
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    cluster.kill_worker(1);
+    cluster.all_is_well().await;
+}
+
 /// A lease that is written while its node is told to stop: the node has left by the time that it is offered.
 /// Rows: 138, F21.
 #[tokio::test(flavor = "multi_thread")]
@@ -60,28 +82,6 @@ async fn nothing_is_left_to(cluster: &Cluster, node: &str) {
     for task in cluster.tasks().await {
         assert_eq!((task.attempts, task.interruptions), (0, 0), "{task:?}");
     }
-}
-
-/// A page that never ends holds up the drain. Who cannot wait says so again.
-/// Rows: F21.
-#[tokio::test(flavor = "multi_thread")]
-async fn the_second_order_to_stop_ends_a_node_at_once() {
-    let mut plan = Plan::full(SHELF).alone();
-    plan.failpoints = "device.pass=1*return(hang)".to_owned();
-    let mut cluster = Cluster::start(plan).await;
-    cluster.create_jobs().await;
-    until_said_by_the_first(&cluster, "failpoint device.pass").await;
-    let mut process = cluster.workers[0].process.take().unwrap();
-    process.signal(Signal::SIGTERM);
-    process.said(0, "stopping at the next checkpoints").await;
-    let begin = Instant::now();
-    process.signal(Signal::SIGTERM);
-    process.end().await;
-    let took = begin.elapsed();
-    eprintln!("the second order took {took:?}");
-    assert!(took < Duration::from_secs(5), "{took:?}");
-    cluster.kill_worker(1);
-    cluster.all_is_well().await;
 }
 
 /// Waits for a line of the first node. That a lease of it is written does not mean that it knows.
