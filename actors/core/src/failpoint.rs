@@ -173,8 +173,10 @@ mod armed {
             return;
         };
         eprintln!("failpoint {name}");
-        while action == "hang" {
-            park();
+        if action == "hang" {
+            loop {
+                park();
+            }
         }
         // The standard library raises no signals.
         let stop = || Command::new("kill").arg("-STOP").arg(id().to_string()).status();
