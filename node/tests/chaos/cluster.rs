@@ -27,11 +27,11 @@ pub(crate) struct Plan {
     /// Name and roles of each node.
     pub(crate) workers: Vec<(&'static str, &'static str)>,
     pub(crate) settings: Vec<(&'static str, &'static str)>,
-    /// What FAILPOINTS is set to for the first process of each node,
+    /// Value of FAILPOINTS for the first process of each node.
     pub(crate) failpoints: String,
-    /// and for those that come after one that died.
+    /// Its value for a process of a node that comes after one that died.
     pub(crate) failpoints_of_successors: String,
-    /// What it is set to for the orchestrator that leads first.
+    /// Its value for the orchestrator that leads first.
     pub(crate) failpoints_of_leader: String,
     /// True if no other cluster may run beside it.
     alone: bool,
@@ -312,12 +312,9 @@ impl Cluster {
 
     /// A task that a node holds the lease of.
     pub(crate) async fn task_at(&self, worker: usize) -> Option<Task> {
-        let prefix = format!("{}/", self.worker(worker).node());
-        let holds = |task: &Task| {
-            let lease = task.lease.as_ref();
-            lease.is_some_and(|lease| lease.worker.0.starts_with(&prefix))
-        };
-        self.tasks().await.into_iter().find(holds)
+        let node = self.worker(worker).node();
+        let mut tasks = self.tasks().await.into_iter();
+        tasks.find(|task| has_lease(node, task))
     }
 
     pub(crate) async fn results(&self, task: TaskId) -> VolumeResults {
@@ -408,4 +405,11 @@ fn url_of(database: SocketAddr) -> String {
 async fn open_postgres(folder: PathBuf) -> EmbeddedPostgres {
     let opened = tokio::task::spawn_blocking(move || EmbeddedPostgres::open(Some(folder)));
     opened.await.unwrap().unwrap()
+}
+
+/// True if a node holds the lease of a task.
+pub(crate) fn has_lease(node: &str, task: &Task) -> bool {
+    let worker = task.lease.as_ref().map(|lease| lease.worker.0.as_str());
+    let pool = worker.and_then(|worker| worker.strip_prefix(node));
+    pool.is_some_and(|pool| pool.starts_with('/'))
 }

@@ -1,9 +1,8 @@
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
-use parkhang_core::domain::Task;
 
-use crate::cluster::{Cluster, Plan};
+use crate::cluster::{Cluster, Plan, has_lease};
 use crate::library::SHELF;
 
 /// The notice of a spot instance: what is finished is kept, the rest goes to others, nobody is charged.
@@ -12,9 +11,10 @@ use crate::library::SHELF;
 async fn a_node_told_to_stop_hands_its_work_back() {
     let mut cluster = Cluster::start(Plan::full(SHELF)).await;
     cluster.create_jobs().await;
-    until_said_by_the_first(&cluster, "stage starts").await;
-    let begin = Instant::now();
     let mut process = cluster.workers[0].process.take().unwrap();
+    // That a lease of it is written does not mean that it knows.
+    process.said(0, "stage starts").await;
+    let begin = Instant::now();
     process.leave().await;
     eprintln!("drained in {:?}", begin.elapsed());
     assert!(
@@ -37,8 +37,8 @@ async fn the_second_order_to_stop_ends_a_node_at_once() {
     plan.failpoints = "device.pass=1*return(hang)".to_owned();
     let mut cluster = Cluster::start(plan).await;
     cluster.create_jobs().await;
-    until_said_by_the_first(&cluster, "failpoint device.pass").await;
     let mut process = cluster.workers[0].process.take().unwrap();
+    process.said(0, "failpoint device.pass").await;
     process.signal(Signal::SIGTERM);
     process.said(0, "stopping at the next checkpoints").await;
     let begin = Instant::now();
@@ -68,27 +68,13 @@ async fn work_on_its_way_to_a_node_that_stops_goes_to_others() {
 
 /// Waits until no task has a lease of a node that has left. The end of a lease would be charged, and none is.
 async fn nothing_is_left_to(cluster: &Cluster, node: &str) {
-    let prefix = format!("{node}/");
-    let is_elsewhere = |task: &Task| {
-        let lease = task.lease.as_ref();
-        lease.is_none_or(|lease| !lease.worker.0.starts_with(&prefix))
-    };
     cluster
         .until("no task has a lease of the node that left", async |cluster| {
             let tasks = cluster.tasks().await;
-            !tasks.is_empty() && tasks.iter().all(is_elsewhere)
+            !tasks.is_empty() && !tasks.iter().any(|task| has_lease(node, task))
         })
         .await;
     for task in cluster.tasks().await {
         assert_eq!((task.attempts, task.interruptions), (0, 0), "{task:?}");
     }
-}
-
-/// Waits for a line of the first node. That a lease of it is written does not mean that it knows.
-async fn until_said_by_the_first(cluster: &Cluster, part: &str) {
-    cluster
-        .until(part, async |cluster| {
-            cluster.journal.find_of("gpu-a", 0, part).is_some()
-        })
-        .await;
 }
