@@ -236,7 +236,7 @@ impl PageStage for LineDetection {
     type Fetched = Scan;
     type Row = LineDetectionRow;
 
-    const VERSION: u32 = 4;
+    const VERSION: u32 = 5;
 
     fn model_settings(&self, _: &JobConfig) -> Map<String, Value> {
         Map::from_iter([("threshold".to_owned(), json!(self.threshold))])

@@ -8,7 +8,7 @@ pub(super) const PAPER: u8 = 255;
 const BLACK: u8 = 0;
 
 /// Settings of line detection. The defaults are those of BDRC's production line detection (`ldv1`) but for `even_light`,
-/// `line_pictures`, `turned_pages`, `negatives`, `max_rows_portrait` and `tps_threshold`.
+/// `line_pictures`, `turned_pages`, `negatives`, `short_lines`, `max_rows_portrait` and `tps_threshold`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DetectionConfig {
@@ -29,6 +29,8 @@ pub struct DetectionConfig {
     pub turned_pages: bool,
     /// Look for lines on the negative of a page whose writing may be lighter than its paper.
     pub negatives: bool,
+    /// Take what is smaller than the smallest line, but as high as the lines of its page, for a line.
+    pub short_lines: bool,
     /// Largest frame, in pixels.
     pub max_width: u32,
     pub max_height: u32,
@@ -69,6 +71,7 @@ impl Default for DetectionConfig {
             line_pictures: true,
             turned_pages: true,
             negatives: true,
+            short_lines: true,
             max_width: 4096,
             max_height: 2048,
             max_rows: 2,
@@ -95,6 +98,7 @@ impl DetectionConfig {
             line_pictures: false,
             turned_pages: false,
             negatives: false,
+            short_lines: false,
             max_rows_portrait: 2,
             tps_threshold: 0.0,
             ..Self::default()
@@ -116,6 +120,7 @@ impl DetectionConfig {
             line_pictures: false,
             turned_pages: false,
             negatives: false,
+            short_lines: false,
             min_angle_deg: 0.5,
             use_tps: false,
             ..Self::default()

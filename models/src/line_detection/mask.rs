@@ -4,10 +4,11 @@ use image::GrayImage;
 
 use super::DetectionConfig;
 use super::curvature::{Bend, bend_of, levelling_spline, typical_bend};
+use super::short::LongLines;
 use super::skew::{LineDirection, page_skew};
 use super::straight::PageGeometry;
 use crate::page::contours::find_contours;
-use crate::page::geometry::{Contour, bounding_rect, contour_area, min_area_rect};
+use crate::page::geometry::{Contour, Point, bounding_rect, contour_area, min_area_rect};
 
 /// The findings, in mask pixels.
 #[derive(Debug)]
@@ -52,17 +53,32 @@ pub(super) fn examine(mask: &GrayImage, config: &DetectionConfig) -> Findings {
     }
 }
 
-/// The contours of a mask that are large enough to be a line (`get_filtered_contours` of `ldv1`). Holes count as well.
+/// The contours of a mask that are large enough to be a line (`get_filtered_contours` of `ldv1`), or where `short_lines` are asked for as high
+/// as those. Holes count as well.
 pub(super) fn line_contours(mask: &GrayImage, config: &DetectionConfig) -> Vec<Contour> {
-    let (width, height) = (f64::from(mask.width()), f64::from(mask.height()));
+    let is_large = |contour: &Contour| is_large_enough(contour, mask.dimensions(), config);
     let mut contours = find_contours(mask);
+    let lines = config
+        .short_lines
+        .then(|| LongLines::new(contours.iter().filter(|contour| is_large(contour))))
+        .flatten();
     contours.retain(|contour| {
-        let bounds = bounding_rect(contour);
-        contour_area(contour) > width * height * config.min_line_area
-            && f64::from(bounds.width) >= width * config.min_line_width
-            && i64::from(bounds.height) >= i64::from(config.min_line_height)
+        is_large(contour) || lines.as_ref().is_some_and(|lines| lines.have_short_line(contour))
     });
     contours
+}
+
+/// Returns whether a contour is a line for its size alone, in a frame of this size.
+pub(super) fn is_large_enough(
+    contour: &[Point],
+    (width, height): (u32, u32),
+    config: &DetectionConfig,
+) -> bool {
+    let (width, height) = (f64::from(width), f64::from(height));
+    let bounds = bounding_rect(contour);
+    contour_area(contour) > width * height * config.min_line_area
+        && f64::from(bounds.width) >= width * config.min_line_width
+        && i64::from(bounds.height) >= i64::from(config.min_line_height)
 }
 
 fn direction(contour: &Contour) -> LineDirection {

@@ -22,6 +22,7 @@ mod mask;
 mod negative;
 mod passes;
 mod scale;
+mod short;
 mod skew;
 mod straight;
 mod strip;

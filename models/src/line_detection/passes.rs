@@ -5,6 +5,7 @@ use image::GrayImage;
 use super::frame::{Frame, Straightening};
 use super::layout::{Region, RegionKind, regions};
 use super::mask::{Findings, examine, line_contours};
+use super::short::{LEAST_PROBABILITY, complete_short_lines};
 use super::straight::{DegenerateDewarp, Dewarp, PageGeometry, straighten_onto};
 use super::strip::{is_one_line, whole};
 use super::tiling::{Plane, TileGrid};
@@ -112,7 +113,12 @@ pub fn finish(
     };
     let mask_of = |index| class_mask(&grid, page_size, probabilities, plane(index), config);
     let line_plane = config.classes.line_plane();
-    let mut pass = finish_mask(frame, mask_of(line_plane)?, config);
+    let mut mask = mask_of(line_plane)?;
+    if config.short_lines {
+        let doubtful = grid.stitch(probabilities, plane(line_plane), above(LEAST_PROBABILITY))?;
+        complete_short_lines(&mut mask, &doubtful, config);
+    }
+    let mut pass = finish_mask(frame, mask, config);
     if let Pass1::Done(lines) = &mut pass {
         lines.certainty = certainty(&grid, probabilities, plane(line_plane), config);
         if config.classes == Classes::Layout {
@@ -143,12 +149,16 @@ pub(super) fn class_mask(
     plane: Plane,
     config: &DetectionConfig,
 ) -> Result<GrayImage, InferenceError> {
-    let pixel = |p| if p > config.threshold { u8::MAX } else { 0 };
-    let mask = grid.stitch(probabilities, plane, pixel)?;
+    let mask = grid.stitch(probabilities, plane, above(config.threshold))?;
     Ok(match config.algorithms {
         Algorithms::Gen1 => resize_mask(&mask, width, height),
         Algorithms::Gen2 => mask,
     })
+}
+
+/// Pixel of a mask of what is more probable than `least`.
+fn above(least: f32) -> impl Fn(f32) -> u8 {
+    move |p| if p > least { u8::MAX } else { 0 }
 }
 
 pub(super) fn finish_mask(frame: Frame, mask: GrayImage, config: &DetectionConfig) -> Pass1 {

@@ -1,0 +1,289 @@
+//! Short lines: page numbers, running heads, the last syllable of a paragraph.
+//!
+//! Upstream drops what is smaller than a thousandth of the page, and so do specks have to be. But a page of many lines has words that are
+//! smaller. They are told from specks by the lines of the page, whose height they have. The network is surest of the middle of a line, and
+//! of a short one little more is left than that; so it is taken as far as the network is in doubt, lest a digit of two be cut off.
+
+use std::ops::{Range, RangeInclusive};
+
+use image::{GrayImage, Luma};
+
+use super::DetectionConfig;
+use super::mask::is_large_enough;
+use crate::page::contours::find_contours;
+use crate::page::geometry::{Contour, Point, Rect, bounding_rect, contour_area};
+
+/// Least number of lines that have a usual height.
+const LEAST_LINES: usize = 3;
+/// Heights of a short line, in usual heights.
+const HEIGHTS: RangeInclusive<f64> = 0.8..=1.3;
+/// Least area of a short line, in squares of the usual height.
+const LEAST_AREA: f64 = 0.35;
+/// Least distance from a line above or below, in usual heights. Lines have three, notes between them less than one.
+const LEAST_GAP: f64 = 0.8;
+/// Least area of what the network is sure of within a short line, in squares of the usual height.
+const LEAST_SURE: f64 = 0.15;
+/// Largest area of what is taken to a short line, in squares of the usual height: that of five letters. A word that long is large enough without.
+const MOST_AREA: f64 = 4.0;
+
+/// Least probability of a pixel of a short line.
+pub(super) const LEAST_PROBABILITY: f32 = 0.4;
+
+/// The lines of a page that are lines for their size alone, in pixels of its frame.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct LongLines {
+    boxes: Vec<Rect>,
+    /// Median height.
+    usual: f64,
+    /// Columns between which they lie.
+    columns: Range<i32>,
+}
+
+impl LongLines {
+    /// `None` for few lines, which have no usual height.
+    pub(super) fn new<'c>(lines: impl IntoIterator<Item = &'c Contour>) -> Option<Self> {
+        let boxes: Vec<Rect> = lines.into_iter().map(|line| bounding_rect(line)).collect();
+        if boxes.len() < LEAST_LINES {
+            return None;
+        }
+        let mut heights: Vec<i32> = boxes.iter().map(|line| line.height).collect();
+        heights.sort_unstable();
+        let left = boxes.iter().map(|line| line.x).min()?;
+        let right = boxes.iter().map(right_of).max()?;
+        Some(Self {
+            usual: f64::from(heights[heights.len() / 2]),
+            columns: left..right,
+            boxes,
+        })
+    }
+
+    /// Returns whether a contour is a line beside these, however small it is for the page.
+    pub(super) fn have_short_line(&self, contour: &[Point]) -> bool {
+        self.have(&bounding_rect(contour), contour_area(contour))
+    }
+
+    /// Returns whether what has these bounds and this area is as high as these lines, within their columns, and not squeezed in between two,
+    /// as notes are.
+    fn have(&self, bounds: &Rect, area: f64) -> bool {
+        HEIGHTS.contains(&(f64::from(bounds.height) / self.usual))
+            && area >= LEAST_AREA * self.square()
+            && self.columns.contains(&(bounds.x + bounds.width / 2))
+            && !self.boxes.iter().any(|line| self.is_close(line, bounds))
+    }
+
+    /// Returns whether one of two boxes is right above the other.
+    fn is_close(&self, one: &Rect, other: &Rect) -> bool {
+        let beside = right_of(one) <= other.x || right_of(other) <= one.x;
+        let gap = (other.y - one.y - one.height).max(one.y - other.y - other.height);
+        !beside && f64::from(gap) < LEAST_GAP * self.usual
+    }
+
+    /// Returns whether this may become a short line if more is added.
+    fn can_grow(&self, height: i32, pixels: usize) -> bool {
+        f64::from(height) <= HEIGHTS.end() * self.usual && pixels as f64 <= MOST_AREA * self.square()
+    }
+
+    fn have_core(&self, contour: &[Point]) -> bool {
+        contour_area(contour) >= LEAST_SURE * self.square()
+    }
+
+    fn square(&self) -> f64 {
+        self.usual * self.usual
+    }
+}
+
+fn right_of(bounds: &Rect) -> i32 {
+    bounds.x + bounds.width
+}
+
+/// Adds to a mask of lines what its short ones lack: `doubtful` has all that may be of a line.
+pub(super) fn complete_short_lines(mask: &mut GrayImage, doubtful: &GrayImage, config: &DetectionConfig) {
+    let contours = find_contours(mask);
+    let (long, short): (Vec<_>, Vec<_>) = contours
+        .iter()
+        .partition(|contour| is_large_enough(contour, mask.dimensions(), config));
+    let Some(lines) = LongLines::new(long) else {
+        return;
+    };
+    let mut fill = Fill::new(doubtful, &lines);
+    for core in short {
+        if lines.have_core(core)
+            && let Some(start) = core.first()
+            && let Some(pixels) = fill.from(*start)
+        {
+            for Point { x, y } in pixels {
+                mask.put_pixel(x as u32, y as u32, Luma([u8::MAX]));
+            }
+        }
+    }
+}
+
+/// Connected parts of a mask, as far as they may be short lines.
+#[derive(Debug)]
+struct Fill<'m> {
+    mask: &'m GrayImage,
+    lines: &'m LongLines,
+    /// Number of the part that each pixel was found to belong to; 0 before that.
+    parts: Vec<u32>,
+    part: u32,
+}
+
+impl<'m> Fill<'m> {
+    fn new(mask: &'m GrayImage, lines: &'m LongLines) -> Self {
+        Self {
+            mask,
+            lines,
+            parts: vec![0; mask.len()],
+            part: 0,
+        }
+    }
+
+    /// The pixels of the part that holds `start`; `None` where it is no short line or was asked for before.
+    fn from(&mut self, start: Point) -> Option<Vec<Point>> {
+        self.part += 1;
+        let (mut found, mut open) = (Vec::new(), vec![start]);
+        let (mut top, mut bottom) = (start.y, start.y);
+        while let Some(point) = open.pop() {
+            let Some(index) = self.index_of(point) else {
+                continue;
+            };
+            let part = &mut self.parts[index];
+            if *part == self.part {
+                continue;
+            }
+            // Of a part that was given up, and only half looked at.
+            if *part != 0 {
+                return None;
+            }
+            *part = self.part;
+            found.push(point);
+            (top, bottom) = (top.min(point.y), bottom.max(point.y));
+            if !self.lines.can_grow(bottom - top + 1, found.len()) {
+                return None;
+            }
+            open.extend(
+                [(1, 0), (-1, 0), (0, 1), (0, -1)].map(|(x, y)| Point::new(point.x + x, point.y + y)),
+            );
+        }
+        self.lines
+            .have(&bounding_rect(&found), found.len() as f64)
+            .then_some(found)
+    }
+
+    /// Index of a pixel of the mask; `None` where it is paper or beyond the edge.
+    fn index_of(&self, point: Point) -> Option<usize> {
+        let (x, y) = (u32::try_from(point.x).ok()?, u32::try_from(point.y).ok()?);
+        let is_ink = self.mask.get_pixel_checked(x, y)?.0 != [0];
+        is_ink.then(|| y as usize * self.mask.width() as usize + x as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::line_detection::mask::line_contours;
+
+    const SIZE: (u32, u32) = (900, 1536);
+    /// Left, top, width and height of a rectangle in pixels.
+    type Rectangle = (u32, u32, u32, u32);
+    const NUMBER: Rectangle = (430, 1480, 40, 22);
+
+    fn paint(mask: &mut GrayImage, (left, top, width, height): Rectangle) {
+        for y in top..(top + height).min(mask.height()) {
+            for x in left..(left + width).min(mask.width()) {
+                mask.put_pixel(x, y, Luma([u8::MAX]));
+            }
+        }
+    }
+
+    /// Twenty lines, 24 pixels high, and what else there is on a page of a book.
+    fn page(others: &[Rectangle]) -> GrayImage {
+        let mut mask = GrayImage::new(SIZE.0, SIZE.1);
+        for line in 0..20 {
+            paint(&mut mask, (50, 40 + 70 * line, 800, 24));
+        }
+        for other in others {
+            paint(&mut mask, *other);
+        }
+        mask
+    }
+
+    fn lines_beyond_twenty(mask: &GrayImage, config: &DetectionConfig) -> Vec<Rectangle> {
+        let mut boxes: Vec<Rectangle> = line_contours(mask, config)
+            .iter()
+            .map(|contour| bounding_rect(contour))
+            .map(|bounds| [bounds.x, bounds.y, bounds.width, bounds.height].map(|side| side as u32))
+            .map(|[x, y, width, height]| (x, y, width, height))
+            .collect();
+        boxes.retain(|line| line.2 != 800);
+        boxes
+    }
+
+    #[test]
+    fn what_is_as_high_as_the_lines_is_a_line() {
+        let config = DetectionConfig::default();
+        assert_eq!(lines_beyond_twenty(&page(&[NUMBER]), &config), [NUMBER]);
+        assert_eq!(
+            lines_beyond_twenty(&page(&[NUMBER]), &DetectionConfig::ldv1()),
+            []
+        );
+        // Too low, too narrow, too high, beside the lines, between two of them.
+        for speck in [
+            (430, 1480, 40, 12),
+            (430, 1480, 6, 22),
+            (430, 1420, 12, 60),
+            (5, 1480, 40, 22),
+            (430, 1343, 40, 22),
+        ] {
+            assert_eq!(lines_beyond_twenty(&page(&[speck]), &config), [], "{speck:?}");
+        }
+    }
+
+    #[test]
+    fn few_lines_have_no_usual_height() {
+        let mut mask = GrayImage::new(SIZE.0, SIZE.1);
+        for line in 0..2 {
+            paint(&mut mask, (50, 40 + 70 * line, 800, 24));
+        }
+        paint(&mut mask, NUMBER);
+        assert_eq!(line_contours(&mask, &DetectionConfig::default()).len(), 2);
+    }
+
+    #[test]
+    fn a_short_line_is_taken_whole() {
+        let config = DetectionConfig::default();
+        let mut mask = page(&[(436, 1484, 12, 16)]);
+        complete_short_lines(&mut mask, &page(&[NUMBER]), &config);
+        assert_eq!(mask, page(&[NUMBER]));
+    }
+
+    #[test]
+    fn a_frame_and_a_stain_are_no_short_lines() {
+        let config = DetectionConfig::default();
+        // A core of the size of a number in each.
+        for doubtful in [(20, 1480, 860, 24), (400, 1430, 80, 100), (436, 1484, 14, 17)] {
+            let before = page(&[(440, 1484, 10, 16)]);
+            let mut mask = before.clone();
+            complete_short_lines(&mut mask, &page(&[doubtful]), &config);
+            assert_eq!(mask, before, "{doubtful:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn only_what_may_be_of_a_line_is_added(
+            cores in prop::collection::vec((0_u32..880, 1440_u32..1530, 1_u32..60, 1_u32..40), 0..8),
+            margins in prop::collection::vec((0_u32..880, 1440_u32..1530, 1_u32..90, 1_u32..60), 0..8),
+        ) {
+            let before = page(&cores);
+            let doubtful = page(&[cores, margins].concat());
+            let mut mask = before.clone();
+            complete_short_lines(&mut mask, &doubtful, &DetectionConfig::default());
+            for ((after, before), doubtful) in mask.iter().zip(before.iter()).zip(doubtful.iter()) {
+                prop_assert!(after >= before && after <= doubtful);
+            }
+        }
+    }
+}
