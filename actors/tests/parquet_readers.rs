@@ -138,6 +138,8 @@ fn ocr_result_row(i: i32) -> OcrResultRow {
         alignment: (i % 5 == 0).then_some(0.5),
         perplexity: (i % 3 == 0).then_some(4.5),
         sources: (i % 6 == 0).then(|| (0..i % 4).collect()),
+        ink_y: (i % 2 == 0).then_some(i),
+        ink_h: (i % 2 == 0).then_some(40),
     }
 }
 

@@ -334,6 +334,7 @@ fn line(width: usize, left_pad: usize, content_width: usize) -> PreparedLine {
         left_pad,
         content_width,
         shown: 0..0,
+        inked: None,
     }
 }
 

@@ -86,6 +86,8 @@ TABLES = {
         ("alignment", FLOAT),
         ("perplexity", FLOAT),
         ("sources", pyarrow.list_(INT)),
+        ("ink_y", INT),
+        ("ink_h", INT),
     ],
     "page_text": [
         ("image_name", STRING),

@@ -390,6 +390,14 @@ impl PageStage for Ocr {
                 encoding: run.config().encoding,
                 page_index: row.page_index,
                 confidence: Some(line.confidence),
+                ink_y: line
+                    .inked
+                    .as_ref()
+                    .and_then(|rows| i32::try_from(rows.start).ok()),
+                ink_h: line
+                    .inked
+                    .as_ref()
+                    .and_then(|rows| i32::try_from(rows.len()).ok()),
                 segments: line
                     .syllables
                     .into_iter()

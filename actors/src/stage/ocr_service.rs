@@ -184,6 +184,8 @@ fn rows_with_places(
             outline: Some(vec![[left, top], [right, top], [right, bottom], [left, bottom]]),
             alignment: None,
             sources: None,
+            ink_y: None,
+            ink_h: None,
             perplexity: text_score(&line.text, TextEncoding::Unicode).perplexity(),
         }
     };
@@ -208,6 +210,8 @@ fn aligned_rows(rows: &[LineImageRow], alignment: Alignment) -> Vec<OcrResultRow
         outline: None,
         alignment: Some(line.score),
         sources: None,
+        ink_y: None,
+        ink_h: None,
     };
     lines.map(row).collect()
 }

@@ -301,6 +301,8 @@ mod tests {
             alignment,
             perplexity: None,
             sources: None,
+            ink_y: None,
+            ink_h: None,
         };
         assert_eq!(poorly_aligned(&[line(0, "a", None)]), None);
         let lines = [

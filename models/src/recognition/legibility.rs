@@ -46,6 +46,7 @@ mod tests {
             text: text.to_owned(),
             confidence,
             syllables: Vec::new(),
+            inked: None,
         }
     }
 

@@ -1,5 +1,6 @@
 //! Line images to text: preprocessing, network, decoder and spelling together.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::charset::{Charset, Encoding};
@@ -31,6 +32,8 @@ pub struct LineText {
     pub confidence: f32,
     /// Spelled one by one; where the charset and the text differ in encoding, a sign may look different at the joints.
     pub syllables: Vec<Syllable>,
+    /// Rows of the line image from the first ink to the last, where the preprocessing looked for it.
+    pub inked: Option<Range<u32>>,
 }
 
 /// Reads lines; the answers are in the order of the input.
@@ -90,22 +93,30 @@ pub fn read_logits(
     let decoding = options
         .decoder
         .decode(&log_probs.crop(decoded), charset, options.language.as_deref());
-    Ok(spell(&decoding, charset, &scale, options.encoding))
+    let (text, syllables) = spell(&decoding, charset, &scale, options.encoding);
+    Ok(LineText {
+        text,
+        confidence: decoding.confidence,
+        syllables,
+        inked: line.inked.clone(),
+    })
 }
 
-fn spell(decoding: &Decoding, charset: &Charset, scale: &FrameToPixel, target: Encoding) -> LineText {
+/// Text and syllables of a line in the spelling that is asked for.
+fn spell(
+    decoding: &Decoding,
+    charset: &Charset,
+    scale: &FrameToPixel,
+    target: Encoding,
+) -> (String, Vec<Syllable>) {
     let convert = |text: &str| respell(text, charset.encoding(), target);
     let mut syllables = segments(decoding, charset, scale);
     for syllable in &mut syllables {
         syllable.text = convert(&syllable.text);
     }
-    LineText {
-        // The text is converted whole and not put together of syllables: a stack can be spelled otherwise
-        // beside its neighbour.
-        text: convert(&decoding.text).trim().to_owned(),
-        confidence: decoding.confidence,
-        syllables,
-    }
+    // The text is converted whole and not put together of syllables: a stack can be spelled otherwise
+    // beside its neighbour.
+    (convert(&decoding.text).trim().to_owned(), syllables)
 }
 
 /// Converts what a charset writes into the spelling that is asked for.

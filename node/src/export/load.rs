@@ -66,7 +66,7 @@ pub async fn load_volume(store: &dyn ArtifactStore, stored: &StoredVolume) -> Re
             Some(outline) => Some(Place::of_outline(outline)),
             None => geometry
                 .get(row.line_guid.as_str())
-                .map(|line| Place::of_line(line)),
+                .map(|line| Place::of_line(line, row)),
         };
         let placed = rows.iter().filter_map(|row| Some((*row, place(row)?)));
         documents.insert(
@@ -126,11 +126,19 @@ struct Place {
 }
 
 impl Place {
-    /// Place of a line that was cut out of the page.
-    fn of_line(line: &LineImageRow) -> Self {
+    /// Place of a line that was cut out of the page and read.
+    fn of_line(line: &LineImageRow, text: &OcrResultRow) -> Self {
         let core: Vec<Point> = line.contour.iter().map(|[x, y]| Point::new(*x, *y)).collect();
-        let (top, bottom) = (line.crop_y, line.crop_y + line.crop_h - 1);
-        // The outline is wider than the detected core of the line by an estimate, which may exceed the image that the line was read from.
+        let (first, last) = (line.crop_y, line.crop_y.saturating_add(line.crop_h - 1));
+        let (top, bottom) = match (text.ink_y, text.ink_h) {
+            (Some(y), Some(height @ 1..)) => {
+                let top = first.saturating_add(y).clamp(first, last.max(first));
+                (top, top.saturating_add(height - 1).min(last))
+            }
+            _ => (first, last),
+        };
+        // The outline is higher than the detected core of the line by an estimate: enough for signs above and below, which the line need
+        // not have, and perhaps more than the image that it was read from.
         let clamp = |point: Point| Point::new(point.x, point.y.max(top).min(bottom));
         Self {
             outline: line_outline(&core).into_iter().map(clamp).collect(),

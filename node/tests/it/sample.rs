@@ -98,6 +98,12 @@ fn the_sample_is_read_and_exported() {
             .find(|image| image.line_guid == line.line_guid)
             .unwrap();
         assert!(out.join(&image.line_image_path).is_file());
+        let ink = (line.ink_y.unwrap(), line.ink_h.unwrap());
+        assert!(
+            ink.0 >= 0 && ink.1 > 0 && ink.0 + ink.1 <= image.image_height,
+            "{ink:?} of {}",
+            image.image_height
+        );
         assert!(
             line.confidence
                 .is_some_and(|confidence| (0.0..=1.0).contains(&confidence))

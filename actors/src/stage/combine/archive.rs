@@ -59,6 +59,8 @@ pub(super) fn lines_of(text: &str, image_name: &str, page_index: i32) -> Vec<Rea
             alignment: None,
             perplexity: None,
             sources: None,
+            ink_y: None,
+            ink_h: None,
         },
         bounds: None,
     };

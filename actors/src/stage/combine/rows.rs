@@ -50,6 +50,8 @@ impl Combiner<'_> {
             },
             alignment: None,
             sources: Some(line.pieces.iter().map(sources).collect()),
+            ink_y: from.row.ink_y.filter(|_| is_own),
+            ink_h: from.row.ink_h.filter(|_| is_own),
         }
     }
 
@@ -145,6 +147,8 @@ mod tests {
             alignment: None,
             perplexity: None,
             sources: None,
+            ink_y: None,
+            ink_h: None,
         };
         let pieces = [
             piece("ཀ་", 0.9, Some(0)),

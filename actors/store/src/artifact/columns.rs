@@ -290,6 +290,23 @@ impl ColumnValue for u32 {
     }
 }
 
+impl ColumnValue for Option<i32> {
+    const NULLABLE: bool = true;
+
+    fn data_type() -> DataType {
+        DataType::Int32
+    }
+
+    fn to_array<'a>(values: impl Iterator<Item = &'a Self>) -> Result<ArrayRef, ArrowError> {
+        Ok(Arc::new(Int32Array::from_iter(values.copied())))
+    }
+
+    fn from_array(column: &str, array: &dyn Array) -> Result<Vec<Self>, ColumnError> {
+        let array: &Int32Array = downcast(column, DataType::Int32, array)?;
+        Ok(array.iter().collect())
+    }
+}
+
 impl ColumnValue for f32 {
     fn data_type() -> DataType {
         DataType::Float32

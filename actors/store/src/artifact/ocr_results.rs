@@ -36,6 +36,10 @@ artifact_row! {
         /// Inputs that have the letters of each syllable, for a text that was made of several: bit 0 stands for the first input of the job.
         /// Absent where one reader has read the line.
         sources: Option<Vec<i32>>,
+        /// First row with ink, and number of rows from it to the last, in pixels of the line image; absent where nobody looked for ink,
+        /// and in tables of older releases.
+        ink_y: Option<i32>,
+        ink_h: Option<i32>,
     }
 }
 

@@ -90,7 +90,7 @@ prop_compose! {
     fn ocr_result_row()(
         text in ".{0,20}", line_index: i32, page_index: i32, confidence in prop::option::of(float()), unicode: bool,
         outline in prop::option::of(contour()), alignment in prop::option::of(float()),
-        perplexity in prop::option::of(float()),
+        perplexity in prop::option::of(float()), (ink_y, ink_h) in any::<(Option<i32>, Option<i32>)>(),
         sources in prop::option::of(prop::collection::vec(any::<i32>(), 0..4)), segments in prop::collection::vec((".{0,5}", any::<i32>(), any::<i32>(), float()), 0..5),
     ) -> OcrResultRow {
         let segment = |(text, x, width, confidence)| Segment { text, x, width, confidence };
@@ -99,7 +99,7 @@ prop_compose! {
             line_guid: String::new(),
             encoding: if unicode { TextEncoding::Unicode } else { TextEncoding::Wylie },
             segments: segments.into_iter().map(segment).collect(),
-            text, line_index, page_index, confidence, outline, alignment, perplexity, sources,
+            text, line_index, page_index, confidence, outline, alignment, perplexity, sources, ink_y, ink_h,
         }
     }
 }
@@ -481,6 +481,8 @@ fn fuzz_tables() {
         alignment: None,
         perplexity: Some(3.5),
         sources: Some(vec![1, 2]),
+        ink_y: Some(12),
+        ink_h: Some(50),
     };
     let corpus = [
         encode(&[text.clone(), text]).to_vec(),

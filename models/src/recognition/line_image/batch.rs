@@ -92,6 +92,7 @@ mod tests {
             left_pad: 0,
             content_width: width,
             shown: 0..0,
+            inked: None,
         }
     }
 

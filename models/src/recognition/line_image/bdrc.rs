@@ -38,6 +38,7 @@ pub(super) fn prepare(line: &GrayImage, width: u32, height: u32, pre_pad: bool) 
         left_pad: (f64::from(pad) * scale) as usize,
         content_width: (f64::from(line.width()) * scale) as usize,
         shown: 0..line.width(),
+        inked: None,
     }
 }
 

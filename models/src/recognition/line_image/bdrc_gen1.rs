@@ -38,5 +38,6 @@ pub(super) fn prepare(line: &GrayImage, width: u32, height: u32, pre_pad: bool) 
         left_pad: left as usize + (f64::from(pad) * ratio) as usize,
         content_width: (f64::from(line_width) * ratio) as usize,
         shown: 0..line_width,
+        inked: None,
     }
 }

@@ -45,14 +45,19 @@ pub(super) fn prepare(line: &LineImage<'_>, height: u32, stroke_pitch: Option<No
         .collect();
     let all_columns = width as usize;
     let inked = inked_columns(&ink, all_columns, (target_height * MARGIN_IN_HEIGHTS) as usize);
-    let rows = ink.chunks_exact(all_columns);
-    let ink = rows.flat_map(|row| &row[inked.clone()]).copied().collect();
+    let rows = inked_rows(&ink, all_columns);
+    let ink = ink
+        .chunks_exact(all_columns)
+        .flat_map(|row| &row[inked.clone()])
+        .copied()
+        .collect();
     let (values, width) = match stroke_pitch {
         Some(pitch) => even_strokes(ink, inked.len(), pitch),
         None => (ink, inked.len()),
     };
     // In columns of the image that was cut, before it was scaled: pages know no others.
     let in_image = |column| (column as u64 * u64::from(line.image.width()) / all_columns as u64) as u32;
+    let row_in_image = |row: f64| row * f64::from(line.image.height()) / target_height;
     PreparedLine {
         height: height as usize,
         width,
@@ -60,6 +65,19 @@ pub(super) fn prepare(line: &LineImage<'_>, height: u32, stroke_pitch: Option<No
         left_pad: 0,
         content_width: width,
         shown: in_image(inked.start)..in_image(inked.end),
+        inked: Some(
+            row_in_image(rows.start as f64).floor() as u32..row_in_image(rows.end as f64).ceil() as u32,
+        ),
+    }
+}
+
+/// The rows from the first ink to the last; all of them without ink. Two pixels are ink and one is a speck.
+fn inked_rows(ink: &[f32], width: usize) -> Range<usize> {
+    let has_ink = |row: &[f32]| row.iter().filter(|&&value| value >= LEAST_INK).nth(1).is_some();
+    let rows = ink.chunks_exact(width);
+    match (rows.clone().position(has_ink), rows.clone().rposition(has_ink)) {
+        (Some(first), Some(last)) => first..last + 1,
+        _ => 0..rows.len(),
     }
 }
 
@@ -206,6 +224,26 @@ mod tests {
             assert_eq!(line.shown, 536..1064);
             assert_eq!(line.values[31..33], [0.0, 1.0]);
         }
+    }
+
+    #[test]
+    fn the_rows_with_ink_are_told() {
+        let prepared = |is_ink: fn(u32, u32) -> bool| {
+            let image = GrayImage::from_fn(500, 128, |x, y| Luma([if is_ink(x, y) { 0 } else { 255 }]));
+            let line = LineImage {
+                image: &image,
+                bilevel: true,
+            };
+            prepare(&line, 64, None).inked
+        };
+        let word = |x, y| (30..80).contains(&y) && (100..300).contains(&x) && x % 8 < 4;
+        assert_eq!(prepared(word), Some(30..80));
+        // A speck above it.
+        assert_eq!(
+            prepared(|x, y| (30..80).contains(&y) && x % 8 < 4 || (x, y) == (77, 5)),
+            Some(30..80)
+        );
+        assert_eq!(prepared(|_, _| false), Some(0..128));
     }
 
     #[test]

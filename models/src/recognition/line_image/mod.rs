@@ -84,6 +84,8 @@ pub struct PreparedLine {
     pub content_width: usize,
     /// Part of the line image that they show, in its columns: all of it, or all but blank paper beside the ink.
     pub shown: Range<u32>,
+    /// Rows of the line image from the first ink to the last; absent for preprocessing that does not look for ink.
+    pub inked: Option<Range<u32>>,
 }
 
 impl PreparedLine {
@@ -174,6 +176,7 @@ mod tests {
             left_pad,
             content_width,
             shown: 0..0,
+            inked: None,
         }
     }
 
