@@ -40,7 +40,7 @@ pub(super) struct LongLines {
 }
 
 impl LongLines {
-    /// `None` for few lines, which have no usual height.
+    /// The lines with these contours; `None` for fewer than [`LEAST_LINES`], which have no usual height.
     pub(super) fn new<'c>(lines: impl IntoIterator<Item = &'c Contour>) -> Option<Self> {
         let boxes: Vec<Rect> = lines.into_iter().map(|line| bounding_rect(line)).collect();
         if boxes.len() < LEAST_LINES {
