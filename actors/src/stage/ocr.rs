@@ -9,6 +9,7 @@ use parkhang_models::inference::LineBatch;
 use parkhang_models::recognition::legibility::legible;
 use parkhang_models::recognition::line_image::{BatchLimits, LineImage, PreparedLine, Preprocessing};
 use parkhang_models::recognition::read::{LineText, read_logits};
+use parkhang_models::recognition::syllable::Syllable;
 use serde_json::{Map, Value, json};
 
 use super::info::StageInfo;
@@ -22,7 +23,9 @@ use super::table::{ModelKind, StageDefinition, StageModels};
 use crate::engines::Engine;
 use crate::inference::DeviceStatus;
 use crate::runner::{CancelFlag, CpuPool};
-use parkhang_core::domain::{Artifacts, ErrorCategory, Hardware, JobConfig, StageError, StageName, Unfit};
+use parkhang_core::domain::{
+    Artifacts, ErrorCategory, Hardware, JobConfig, StageError, StageName, TextEncoding, Unfit,
+};
 use parkhang_store::artifact::{
     ArtifactRow, ImageName, LineDetectionRow, LineImageRow, ModelRef, OcrResultRow, Segment, ServiceRef,
     TableSchema, read_table,
@@ -381,39 +384,39 @@ impl PageStage for Ocr {
             .zip(texts)
             .zip(kept)
             .filter_map(|(line, kept)| kept.then_some(line))
-            .map(|(row, line)| OcrResultRow {
-                image_name: row.image_name.clone(),
-                line_index: row.line_index,
-                line_guid: row.line_guid.clone(),
-                perplexity: text_score(&line.text, run.config().encoding).perplexity(),
-                text: line.text,
-                encoding: run.config().encoding,
-                page_index: row.page_index,
-                confidence: Some(line.confidence),
-                ink_y: line
-                    .inked
-                    .as_ref()
-                    .and_then(|rows| i32::try_from(rows.start).ok()),
-                ink_h: line
-                    .inked
-                    .as_ref()
-                    .and_then(|rows| i32::try_from(rows.len()).ok()),
-                segments: line
-                    .syllables
-                    .into_iter()
-                    .map(|syllable| Segment {
-                        text: syllable.text,
-                        x: i32::try_from(syllable.x_start).unwrap_or(i32::MAX),
-                        width: i32::try_from(syllable.x_end.saturating_sub(syllable.x_start))
-                            .unwrap_or(i32::MAX),
-                        confidence: syllable.confidence,
-                    })
-                    .collect(),
-                outline: None,
-                alignment: None,
-                sources: None,
-            })
+            .map(|(row, line)| text_row(row, line, run.config().encoding))
             .collect())
+    }
+}
+
+/// Row of a line that was read.
+fn text_row(row: &LineImageRow, line: LineText, encoding: TextEncoding) -> OcrResultRow {
+    let pixels = |count: u32| i32::try_from(count).unwrap_or(i32::MAX);
+    let segment = |syllable: Syllable| Segment {
+        text: syllable.text,
+        x: pixels(syllable.x_start),
+        width: pixels(syllable.x_end.saturating_sub(syllable.x_start)),
+        confidence: syllable.confidence,
+    };
+    let ink = line
+        .inked
+        .map(|rows| (pixels(rows.start), pixels(rows.end - rows.start)));
+    let (ink_y, ink_h) = ink.unzip();
+    OcrResultRow {
+        image_name: row.image_name.clone(),
+        line_index: row.line_index,
+        line_guid: row.line_guid.clone(),
+        perplexity: text_score(&line.text, encoding).perplexity(),
+        text: line.text,
+        encoding,
+        page_index: row.page_index,
+        confidence: Some(line.confidence),
+        segments: line.syllables.into_iter().map(segment).collect(),
+        outline: None,
+        alignment: None,
+        sources: None,
+        ink_y,
+        ink_h,
     }
 }
 

@@ -179,13 +179,10 @@ fn contours_skew_and_bends_of_every_mask() {
         for case in cases(&root) {
             let (id, expected) = (&case.id, &case.ldv1);
             let mask = grey(&root.join(&case.mask));
-            assert_eq!(
-                line_contours(&mask, &config()),
-                contours(&expected.filtered_contours),
-                "{id}"
-            );
+            let found = line_contours(&mask, &config());
+            assert_eq!(found, contours(&expected.filtered_contours), "{id}");
 
-            let findings = examine(&mask, &config());
+            let findings = examine(found, mask.dimensions(), &config());
             let angle = findings.geometry.angle();
             assert!(
                 (angle - expected.angle).abs() <= 1e-4,
@@ -289,7 +286,8 @@ fn straightened_frames_of_every_second_pass() {
                 continue;
             };
             let mask = grey(&root.join(&case.mask));
-            let geometry = examine(&mask, &config()).geometry;
+            let found = line_contours(&mask, &config());
+            let geometry = examine(found, mask.dimensions(), &config()).geometry;
             let straight = straighten_onto(&mask, &geometry, 0);
             let expected = grey(&root.join(second));
             let differing = straight

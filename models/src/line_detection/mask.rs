@@ -21,9 +21,12 @@ pub(super) struct Findings {
     pub tps_ratio: Option<f32>,
 }
 
-pub(super) fn examine(mask: &GrayImage, config: &DetectionConfig) -> Findings {
-    let contours = line_contours(mask, config);
-    let (width, height) = mask.dimensions();
+/// Examines the line contours of a mask of this size.
+pub(super) fn examine(
+    contours: Vec<Contour>,
+    (width, height): (u32, u32),
+    config: &DetectionConfig,
+) -> Findings {
     let directions: Vec<LineDirection> = contours.iter().map(direction).collect();
     let angle = page_skew(&directions, config);
     let mut geometry = PageGeometry::turned(width, height, angle);

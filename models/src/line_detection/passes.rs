@@ -165,20 +165,20 @@ pub(super) fn finish_mask(frame: Frame, mask: GrayImage, config: &DetectionConfi
     if config.algorithms == Algorithms::Gen1 {
         return Pass1::Done(gen1_lines(frame.page_size, gen1::examine(mask, config)));
     }
+    let contours = line_contours(&mask, config);
     // The second pass never asks for a third: what is left of the skew is not estimated again.
     if let Some(straightening) = frame.straightening {
-        let contours = line_contours(&mask, config);
         return Pass1::Done(page_lines(mask, frame.page_size, &contours, straightening));
     }
     // Before the skew is measured: the edges of neighbouring lines on a crop would have a say in it.
-    if is_one_line(frame.page_size, &line_contours(&mask, config), config) {
+    if is_one_line(frame.page_size, &contours, config) {
         return Pass1::Done(one_line(mask, frame.page_size));
     }
     let Findings {
         contours,
         geometry,
         tps_ratio,
-    } = examine(&mask, config);
+    } = examine(contours, mask.dimensions(), config);
     // A second pass doubles the work of the network, so a small skew only turns the contours.
     let steep = geometry.angle().abs() >= config.second_pass_angle_deg;
     let needs_second_pass = steep || geometry.dewarp().is_some();

@@ -151,7 +151,7 @@ impl<'m> Fill<'m> {
             if *part == self.part {
                 continue;
             }
-            // Of a part that was given up, and only half looked at.
+            // This part was given up, and only half of it looked at.
             if *part != 0 {
                 return None;
             }

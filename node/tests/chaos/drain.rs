@@ -12,7 +12,7 @@ async fn a_node_told_to_stop_hands_its_work_back() {
     let mut cluster = Cluster::start(Plan::full(SHELF)).await;
     cluster.create_jobs().await;
     let mut process = cluster.workers[0].process.take().unwrap();
-    // That a lease of it is written does not mean that it knows.
+    // A lease is written before the node hears of it.
     process.said(0, "stage starts").await;
     let begin = Instant::now();
     process.leave().await;

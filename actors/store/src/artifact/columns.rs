@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use arrow_array::types::{Float32Type, Int32Type, UInt32Type};
 use arrow_array::{
-    Array, ArrayRef, ArrowPrimitiveType, BinaryArray, BooleanArray, Float32Array, Int32Array, PrimitiveArray,
-    RecordBatch, StringArray, UInt32Array, new_null_array,
+    Array, ArrayRef, ArrowPrimitiveType, BinaryArray, BooleanArray, PrimitiveArray, RecordBatch, StringArray,
+    new_null_array,
 };
 use arrow_schema::{ArrowError, DataType, Field, Schema};
 
@@ -262,78 +262,52 @@ impl ColumnValue for Option<bool> {
     }
 }
 
-impl ColumnValue for i32 {
+/// Number that has a column type of its own.
+pub trait Number: Copy + 'static {
+    type Column: ArrowPrimitiveType<Native = Self>;
+}
+
+impl Number for i32 {
+    type Column = Int32Type;
+}
+
+impl Number for u32 {
+    type Column = UInt32Type;
+}
+
+impl Number for f32 {
+    type Column = Float32Type;
+}
+
+impl<N: Number> ColumnValue for N {
     fn data_type() -> DataType {
-        DataType::Int32
+        N::Column::DATA_TYPE
     }
 
     fn to_array<'a>(values: impl Iterator<Item = &'a Self>) -> Result<ArrayRef, ArrowError> {
-        Ok(Arc::new(Int32Array::from_iter_values(values.copied())))
+        Ok(Arc::new(PrimitiveArray::<N::Column>::from_iter_values(
+            values.copied(),
+        )))
     }
 
     fn from_array(column: &str, array: &dyn Array) -> Result<Vec<Self>, ColumnError> {
-        Ok(numbers::<Int32Type>(column, array)?.to_vec())
+        Ok(numbers::<N::Column>(column, array)?.to_vec())
     }
 }
 
-impl ColumnValue for u32 {
-    fn data_type() -> DataType {
-        DataType::UInt32
-    }
-
-    fn to_array<'a>(values: impl Iterator<Item = &'a Self>) -> Result<ArrayRef, ArrowError> {
-        Ok(Arc::new(UInt32Array::from_iter_values(values.copied())))
-    }
-
-    fn from_array(column: &str, array: &dyn Array) -> Result<Vec<Self>, ColumnError> {
-        Ok(numbers::<UInt32Type>(column, array)?.to_vec())
-    }
-}
-
-impl ColumnValue for Option<i32> {
+impl<N: Number> ColumnValue for Option<N> {
     const NULLABLE: bool = true;
 
     fn data_type() -> DataType {
-        DataType::Int32
+        N::data_type()
     }
 
     fn to_array<'a>(values: impl Iterator<Item = &'a Self>) -> Result<ArrayRef, ArrowError> {
-        Ok(Arc::new(Int32Array::from_iter(values.copied())))
+        Ok(Arc::new(values.copied().collect::<PrimitiveArray<N::Column>>()))
     }
 
     fn from_array(column: &str, array: &dyn Array) -> Result<Vec<Self>, ColumnError> {
-        let array: &Int32Array = downcast(column, DataType::Int32, array)?;
-        Ok(array.iter().collect())
-    }
-}
-
-impl ColumnValue for f32 {
-    fn data_type() -> DataType {
-        DataType::Float32
-    }
-
-    fn to_array<'a>(values: impl Iterator<Item = &'a Self>) -> Result<ArrayRef, ArrowError> {
-        Ok(Arc::new(Float32Array::from_iter_values(values.copied())))
-    }
-
-    fn from_array(column: &str, array: &dyn Array) -> Result<Vec<Self>, ColumnError> {
-        Ok(numbers::<Float32Type>(column, array)?.to_vec())
-    }
-}
-
-impl ColumnValue for Option<f32> {
-    const NULLABLE: bool = true;
-
-    fn data_type() -> DataType {
-        DataType::Float32
-    }
-
-    fn to_array<'a>(values: impl Iterator<Item = &'a Self>) -> Result<ArrayRef, ArrowError> {
-        Ok(Arc::new(Float32Array::from_iter(values.copied())))
-    }
-
-    fn from_array(column: &str, array: &dyn Array) -> Result<Vec<Self>, ColumnError> {
-        let array: &Float32Array = downcast(column, DataType::Float32, array)?;
+        let array: &PrimitiveArray<N::Column> = downcast(column, N::data_type(), array)?;
         Ok(array.iter().collect())
     }
 }
