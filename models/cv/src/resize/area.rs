@@ -1,34 +1,27 @@
-use image::Pixel;
-
-use super::{
-    Image,
-    axis::{Axis, Share},
-    lanes,
-};
+use super::axis::{Axis, Share};
+use super::{Samples, lanes};
 use crate::simd;
 
 /// Mean over the area each target pixel covers; no side grows.
-pub(super) fn average<P: Pixel<Subpixel = u8>>(
-    image: &Image<P>,
-    columns: &Axis,
-    rows: &Axis,
-    pixels: &mut [u8],
-) {
+pub(super) fn average(source: Samples<'_>, columns: &Axis, rows: &Axis, pixels: &mut [u8]) {
     match (columns.whole_scale(), rows.whole_scale()) {
-        (Some(width), Some(height)) => average_blocks(image, width, height, pixels),
-        _ => average_shares(image, &columns.area_shares(), &rows.area_shares(), pixels),
+        (Some(width), Some(height)) => average_blocks(source, width, height, pixels),
+        _ => average_shares(source, &columns.area_shares(), &rows.area_shares(), pixels),
     }
 }
 
 /// Every target pixel covers exactly `width` x `height` source pixels.
-fn average_blocks<P: Pixel<Subpixel = u8>>(image: &Image<P>, width: usize, height: usize, pixels: &mut [u8]) {
-    let channels = P::CHANNEL_COUNT as usize;
-    let stride = image.width() as usize * channels;
-    let row_length = image.width() as usize / width * channels;
+fn average_blocks(source: Samples<'_>, width: usize, height: usize, pixels: &mut [u8]) {
+    let Samples {
+        values,
+        stride,
+        channels,
+    } = source;
+    let row_length = stride / channels / width * channels;
     let count = (width * height) as u32;
     let scale = 1.0 / count as f32;
     let mut sums = vec![0_u32; row_length];
-    for (block, out) in image
+    for (block, out) in values
         .chunks_exact(stride * height)
         .zip(pixels.chunks_exact_mut(row_length))
     {
@@ -57,47 +50,19 @@ fn average_blocks<P: Pixel<Subpixel = u8>>(image: &Image<P>, width: usize, heigh
     }
 }
 
-fn average_shares<P: Pixel<Subpixel = u8>>(
-    image: &Image<P>,
-    columns: &[Vec<Share>],
-    rows: &[Vec<Share>],
-    pixels: &mut [u8],
-) {
-    let source = Samples {
-        values: image.as_raw(),
-        stride: image.width() as usize * P::CHANNEL_COUNT as usize,
-    };
-    if P::CHANNEL_COUNT == 1 {
+fn average_shares(source: Samples<'_>, columns: &[Vec<Share>], rows: &[Vec<Share>], pixels: &mut [u8]) {
+    if source.channels == 1 {
         simd::vectorised(
             #[inline(always)]
             || lanes::average(source, columns, rows, pixels),
         );
     } else {
-        average_plainly(source, P::CHANNEL_COUNT as usize, columns, rows, pixels);
+        average_plainly(source, columns, rows, pixels);
     }
 }
 
-/// Samples of an image, row by row.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Samples<'a> {
-    values: &'a [u8],
-    /// Samples in a row.
-    pub(super) stride: usize,
-}
-
-impl<'a> Samples<'a> {
-    pub(super) fn row(&self, row: usize) -> &'a [u8] {
-        &self.values[row * self.stride..][..self.stride]
-    }
-}
-
-fn average_plainly(
-    source: Samples<'_>,
-    channels: usize,
-    columns: &[Vec<Share>],
-    rows: &[Vec<Share>],
-    pixels: &mut [u8],
-) {
+fn average_plainly(source: Samples<'_>, columns: &[Vec<Share>], rows: &[Vec<Share>], pixels: &mut [u8]) {
+    let channels = source.channels;
     let row_length = columns.len() * channels;
     let mut sums = vec![0.0_f32; row_length];
     for (out, rows) in pixels.chunks_exact_mut(row_length).zip(rows) {
@@ -137,12 +102,12 @@ mod tests {
         ) {
             let shrunk = |side: u32, factor: f64| (f64::from(side) * factor).ceil() as u32;
             let (columns, rows) = (shrunk(width, across), shrunk(height, down));
-            let source = Samples { values: &values, stride: width as usize };
+            let source = Samples { values: &values, stride: width as usize, channels: 1 };
             let shares = |from, to| Axis::new(from, to).area_shares();
             let (columns, rows) = (shares(width, columns), shares(height, rows));
             let mut plain = vec![0; columns.len() * rows.len()];
             let mut in_lanes = plain.clone();
-            average_plainly(source, 1, &columns, &rows, &mut plain);
+            average_plainly(source, &columns, &rows, &mut plain);
             simd::vectorised(#[inline(always)] || lanes::average(source, &columns, &rows, &mut in_lanes));
             prop_assert_eq!(plain, in_lanes);
         }

@@ -2,7 +2,7 @@
 //!
 //! Every sum has the terms of the plain formulation in their order, so that it is rounded alike.
 
-use super::area::Samples;
+use super::Samples;
 use super::axis::Share;
 
 const LANES: usize = 8;

@@ -1,19 +1,12 @@
-use image::Pixel;
-
-use super::{Image, axis::Tap};
+use super::Samples;
+use super::axis::Tap;
 
 /// Number of fractional bits of the weights, which are fixed-point numbers.
 const WEIGHT_BITS: u32 = 11;
 
 /// Bilinear blend of the taps, horizontally first, with the roundings of OpenCV's 8-bit code.
-pub(super) fn blend<P: Pixel<Subpixel = u8>>(
-    image: &Image<P>,
-    columns: &[Tap],
-    rows: &[Tap],
-    pixels: &mut [u8],
-) {
-    let channels = P::CHANNEL_COUNT as usize;
-    let stride = image.width() as usize * channels;
+pub(super) fn blend(source: Samples<'_>, columns: &[Tap], rows: &[Tap], pixels: &mut [u8]) {
+    let channels = source.channels;
     let row_length = columns.len() * channels;
     // At the ends of a row the two weights are one; at the ends of a column both stay and are rounded on their own.
     let column = |&tap: &Tap| {
@@ -29,7 +22,7 @@ pub(super) fn blend<P: Pixel<Subpixel = u8>>(
     let columns: Vec<(Tap, [i32; 2])> = columns.iter().map(column).collect();
 
     let blend_columns = |row: usize, blended: &mut Vec<i32>| {
-        let row = &image.as_raw()[row * stride..][..stride];
+        let row = source.row(row);
         blended.clear();
         for &(tap, [first, second]) in &columns {
             let left = &row[tap.first * channels..][..channels];

@@ -6,7 +6,8 @@
 //! The kinds are functions of their own and not values of an enum, since each caller knows which it needs: area averages when a
 //! page shrinks, linear where upstream enlarges, nearest for masks. They share the axes ([`axis`]), which say for each target
 //! pixel which source pixels count and by how much, worked out once for each axis and not for each pixel. Averages by whole
-//! factors and by fractions are different loops in OpenCV and round differently, so they are here too.
+//! factors and by fractions are different loops in OpenCV and round differently, so they are here too. All loops are over [`Samples`]
+//! and not over pixels of some type: a function of any type is compiled where it is used, as little optimised as what uses it.
 
 use image::{GrayImage, ImageBuffer, Pixel};
 
@@ -20,14 +21,30 @@ use axis::Axis;
 /// An image of 8-bit channels.
 type Image<P> = ImageBuffer<P, Vec<u8>>;
 
+/// Samples of an image, row by row.
+#[derive(Debug, Clone, Copy)]
+struct Samples<'a> {
+    values: &'a [u8],
+    /// Samples in a row.
+    stride: usize,
+    /// Samples of a pixel.
+    channels: usize,
+}
+
+impl<'a> Samples<'a> {
+    fn row(&self, row: usize) -> &'a [u8] {
+        &self.values[row * self.stride..][..self.stride]
+    }
+}
+
 /// Bilinear (`INTER_LINEAR`), or by area if both sides shrink to exactly half, as there.
 pub fn resize_linear<P: Pixel<Subpixel = u8>>(image: &Image<P>, width: u32, height: u32) -> Image<P> {
     let (columns, rows) = (Axis::new(image.width(), width), Axis::new(image.height(), height));
-    resize(image, width, height, |pixels| {
+    resize(image, width, height, |source, pixels| {
         if columns.is_halved() && rows.is_halved() {
-            area::average(image, &columns, &rows, pixels);
+            area::average(source, &columns, &rows, pixels);
         } else {
-            linear::blend(image, &columns.linear_taps(), &rows.linear_taps(), pixels);
+            linear::blend(source, &columns.linear_taps(), &rows.linear_taps(), pixels);
         }
     })
 }
@@ -36,11 +53,11 @@ pub fn resize_linear<P: Pixel<Subpixel = u8>>(image: &Image<P>, width: u32, heig
 /// weights of that mode, which differ from those of [`resize_linear`].
 pub fn resize_area<P: Pixel<Subpixel = u8>>(image: &Image<P>, width: u32, height: u32) -> Image<P> {
     let (columns, rows) = (Axis::new(image.width(), width), Axis::new(image.height(), height));
-    resize(image, width, height, |pixels| {
+    resize(image, width, height, |source, pixels| {
         if columns.grows() || rows.grows() {
-            linear::blend(image, &columns.area_taps(), &rows.area_taps(), pixels);
+            linear::blend(source, &columns.area_taps(), &rows.area_taps(), pixels);
         } else {
-            area::average(image, &columns, &rows, pixels);
+            area::average(source, &columns, &rows, pixels);
         }
     })
 }
@@ -49,16 +66,19 @@ pub fn resize_area<P: Pixel<Subpixel = u8>>(image: &Image<P>, width: u32, height
 pub fn resize_nearest<P: Pixel<Subpixel = u8>>(image: &Image<P>, width: u32, height: u32) -> Image<P> {
     let columns = Axis::new(image.width(), width).nearest();
     let rows = Axis::new(image.height(), height).nearest();
-    let channels = P::CHANNEL_COUNT as usize;
-    let stride = image.width() as usize * channels;
-    resize(image, width, height, |pixels| {
-        for (out, row) in pixels.chunks_exact_mut(width as usize * channels).zip(rows) {
-            let row = &image.as_raw()[row * stride..][..stride];
-            for (out, &column) in out.chunks_exact_mut(channels).zip(&columns) {
-                out.copy_from_slice(&row[column * channels..][..channels]);
-            }
-        }
+    resize(image, width, height, |source, pixels| {
+        take_nearest(source, &columns, &rows, pixels)
     })
+}
+
+fn take_nearest(source: Samples<'_>, columns: &[usize], rows: &[usize], pixels: &mut [u8]) {
+    let channels = source.channels;
+    for (out, &row) in pixels.chunks_exact_mut(columns.len() * channels).zip(rows) {
+        let row = source.row(row);
+        for (out, &column) in out.chunks_exact_mut(channels).zip(columns) {
+            out.copy_from_slice(&row[column * channels..][..channels]);
+        }
+    }
 }
 
 /// A mask of 0 and 255 scaled linearly, with ink only where nothing but ink contributes: how GEN-1 brings the masks of its
@@ -66,14 +86,10 @@ pub fn resize_nearest<P: Pixel<Subpixel = u8>>(image: &Image<P>, width: u32, hei
 pub fn resize_mask(mask: &GrayImage, width: u32, height: u32) -> GrayImage {
     let columns = Axis::new(mask.width(), width).linear_taps();
     let rows = Axis::new(mask.height(), height).linear_taps();
-    let stride = mask.width() as usize;
-    resize(mask, width, height, |pixels| {
+    resize(mask, width, height, |source, pixels| {
         let pixel_rows = pixels.chunks_exact_mut(width as usize);
         for (out, row) in pixel_rows.zip(rows) {
-            let sources = row
-                .contributing()
-                .map(|row| &mask.as_raw()[row * stride..][..stride]);
-            let sources: Vec<&[u8]> = sources.collect();
+            let sources: Vec<&[u8]> = row.contributing().map(|row| source.row(row)).collect();
             for (out, column) in out.iter_mut().zip(&columns) {
                 let mut contributing = column
                     .contributing()
@@ -92,14 +108,20 @@ fn resize<P: Pixel<Subpixel = u8>>(
     image: &Image<P>,
     width: u32,
     height: u32,
-    write: impl FnOnce(&mut [u8]),
+    write: impl FnOnce(Samples<'_>, &mut [u8]),
 ) -> Image<P> {
     if image.dimensions() == (width, height) {
         return image.clone();
     }
     let mut resized = Image::new(width, height);
     if !image.is_empty() && !resized.is_empty() {
-        write(&mut resized);
+        let channels = P::CHANNEL_COUNT as usize;
+        let source = Samples {
+            values: image.as_raw(),
+            stride: image.width() as usize * channels,
+            channels,
+        };
+        write(source, &mut resized);
     }
     resized
 }
