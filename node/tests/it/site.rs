@@ -87,12 +87,16 @@ impl Site {
     }
 }
 
-/// Pages that look alike and differ in their bytes: readers of TIFF do not look behind the last strip.
+/// Small pages that look alike and differ in their bytes.
 pub(crate) fn put_pages(folder: &Path, volume: u8, pages: u8) {
+    put_copies(folder, &small_page(), volume, pages);
+}
+
+/// Copies of a TIFF that differ in their bytes: its readers do not look behind the last strip.
+pub(crate) fn put_copies(folder: &Path, scan: &[u8], volume: u8, pages: u8) {
     std::fs::create_dir_all(folder).unwrap();
     for number in 0..pages {
-        let mut page = small_page();
-        page.extend([volume, number]);
+        let page = [scan, &[volume, number]].concat();
         std::fs::write(folder.join(format!("page{number:02}.tif")), page).unwrap();
     }
 }
