@@ -134,6 +134,10 @@ def recogniser(arguments: argparse.Namespace):
     work.script("rare", "rare_corpus.py", "--corpus", arguments.corpus, "--out", rare, "--segments", 8000, *seeded(arguments, 1))
     drawn = ("--lines", max(1, lines // 4), *seeded(arguments, 41), "--cursive", 0.2, *processes)
     render(work, arguments, "render-rare", "render_lines.py", "lines", *drawn, corpus=rare)
+    if arguments.latin_fonts:
+        numbers = ("--lines", max(1, lines // 6), *seeded(arguments, 51), "--cursive", 0.2, *processes)
+        numbers += ("--numbers", 1, "--number-fonts", arguments.latin_fonts)
+        render(work, arguments, "render-numbers", "render_lines.py", "lines", *numbers)
     render(work, arguments, "render-held-out", "render_lines.py", "held-out", "--lines", 160, "--seed", 50, "--held-out")
     read, cut = work / "read", ("--out", work / "read", "--truth", arguments.pages)
     work.step("read", arguments.node, "ocr", arguments.pages, "--out", read)
@@ -243,6 +247,7 @@ def main():
             kind.add_argument("--node", required=True, type=Path, help="the program")
             kind.add_argument("--collections", help="of the real lines; those of the shipped model if left out")
             kind.add_argument("--unseen", default="", help="collections of the real lines to score and never to train on")
+            kind.add_argument("--latin-fonts", type=Path, help="folder with fonts for the Latin digits of page numbers")
             kind.add_argument("--cut-at", type=int, default=3000, help="step at which the real lines are cut into pieces")
             kind.add_argument("--threads", type=int, default=1, help="of the training (default: %(default)s)")
             kind.add_argument("--bf16", action="store_true", help="16-bit arithmetic, for processors that have it")

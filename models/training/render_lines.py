@@ -6,7 +6,8 @@ Every line is drawn with its neighbours on a strip of a page, bent a little, and
 its head line stands for what the segmenter finds; the band is dilated as in `models/src/line_extraction/cut.rs`, so the image
 is about 1.2 line pitches high, shows parts of the neighbouring lines, and is white where the mask ends. POOL receives numbered
 `.npz` shards: `ink` [64, sum of widths] holds ink maps side by side, 0 = paper, 255 = ink, prepared as in
-`models/src/recognition/line_image/ink.rs`; `widths`, `texts` and `fonts` have one entry a line.
+`models/src/recognition/line_image/ink.rs`; `widths`, `texts` and `fonts` have one entry a line. A share of `--numbers` of the
+lines are page numbers, see `number_lines.py`.
 """
 
 import argparse
@@ -20,6 +21,7 @@ import numpy as np
 from PIL import ImageFont
 
 from page_preparation import LINEAR
+from number_lines import latin_fonts, number_strip
 from page_drawing import (
     ABOVE_HEAD,
     BELOW_HEAD,
@@ -45,6 +47,7 @@ SMALLEST_WIDTH = 16
 PAPER_PERCENTILE, INK_PERCENTILE, LEAST_CONTRAST = 25, 98.5, 0.05
 MASK_FACTOR, MASK_STEP, TALLEST_CUT = 1.7, 0.1, 3.0
 LEGIBLE_SHARE = 0.7
+FEWEST_LETTERS = 4
 HEAD_MARK = "༄༅། །"
 SAMPLE, SAMPLE_STACKS = "བཀྲ་ཤིས་བདེ་ལེགས་ཕུན་སུམ་ཚོགས", 19
 BILEVEL_SCANS, CLEAN_SCANS = 0.3, 0.35
@@ -199,14 +202,18 @@ def starting_with(first: str, source):
     yield from source
 
 
-def render_line(rng: random.Random, fonts: list[str], corpus: Corpus, cursive_share: float) -> tuple[np.ndarray, str, str]:
+def render_line(rng: random.Random, arguments: argparse.Namespace, fonts: list[str], corpus: Corpus) -> tuple[np.ndarray, str, str]:
     """One ink map, its text and the font."""
     while True:
-        style = line_style(rng, fonts, cursive_share)
+        style = line_style(rng, fonts, arguments.cursive)
         noise = np.random.default_rng(rng.getrandbits(63))
-        canvas, text, unit, width = strip(rng, style, corpus)
-        if len(text) < 4:
-            continue
+        if arguments.numbers and rng.random() < arguments.numbers:
+            fonts_of_numbers, pitch = latin_fonts(arguments.number_fonts), rng.uniform(*PITCHES)
+            canvas, text, unit, width = number_strip(rng, style, corpus, fonts_of_numbers, pitch)
+        else:
+            canvas, text, unit, width = strip(rng, style, corpus)
+            if len(text) < FEWEST_LETTERS:
+                continue
         ink, core = bend(rng, noise, canvas, unit, Path(style.font).name in CURSIVE_FONTS)
         letter = min(0.35 * unit, 1.2 * width)
         strokes = inked(rng, noise, ink, letter)
@@ -242,7 +249,7 @@ def save_shard(path: Path, lines: list[tuple[np.ndarray, str, str]]):
 def render_shard(arguments: argparse.Namespace, fonts: list[str], corpus: Corpus, numbers: range):
     """The lines of these numbers, each from a seed of its own."""
     seeds = (random.Random(arguments.seed * 1_000_003 + number) for number in numbers)
-    lines = [render_line(rng, fonts, corpus, arguments.cursive) for rng in seeds]
+    lines = [render_line(rng, arguments, fonts, corpus) for rng in seeds]
     save_shard(arguments.out / f"seed{arguments.seed:03d}_{numbers.start // arguments.shard:05d}.npz", lines)
 
 
@@ -254,10 +261,14 @@ def main():
     parser.add_argument("--lines", type=int, required=True)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--cursive", type=float, default=0.5, help="share of lines in cursive fonts")
+    parser.add_argument("--numbers", type=float, default=0.0, help="share of lines that are page numbers, with or without a heading")
+    parser.add_argument("--number-fonts", help="folder with fonts for Latin digits")
     parser.add_argument("--held-out", action="store_true", help="use only the fonts that are never trained on")
     parser.add_argument("--shard", type=int, default=200, help="lines per shard")
     parser.add_argument("--workers", type=int, default=1, help="processes; the lines are the same with any number")
     arguments = parser.parse_args()
+    if arguments.numbers and not arguments.number_fonts:
+        parser.error("--numbers asks for --number-fonts")
     cv2.setNumThreads(1)
     fonts, corpus = font_paths(arguments.fonts, held_out=arguments.held_out), Corpus(arguments.corpus)
     assert arguments.held_out or not any(Path(font).name in HELD_OUT_FONTS for font in fonts)
