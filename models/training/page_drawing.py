@@ -145,20 +145,23 @@ class Canvas:
     def text(self, font_path: str, run: Run) -> tuple[int, int] | None:
         """Draws a run; returns the first and last column with ink."""
         size = max(6, round(run.size))
+        return self.glyphs(font_path, size, run.text, run.x, run.y - font_metrics(font_path).head * size)
+
+    def glyphs(self, font_path: str, size: int, text: str, x: float, baseline: float) -> tuple[int, int] | None:
+        """Draws text of any script; returns the first and last column with ink."""
         font = load_font(font_path, size)
-        left, top, right, bottom = font.getbbox(run.text, anchor="ls", language="bo")
+        left, top, right, bottom = font.getbbox(text, anchor="ls", language="bo")
         if right <= left or bottom <= top:
             return None
         image = Image.new("L", (right - left + 2, bottom - top + 2), 0)
-        ImageDraw.Draw(image).text((1 - left, 1 - top), run.text, font=font, fill=255, anchor="ls", language="bo")
+        ImageDraw.Draw(image).text((1 - left, 1 - top), text, font=font, fill=255, anchor="ls", language="bo")
         mask = np.asarray(image)
         columns = np.flatnonzero(mask.max(axis=0) > 100)
         if columns.size == 0:
             return None
-        baseline = run.y - font_metrics(font_path).head * size
-        x = round(run.x) + left - 1
-        self.paste(mask, x, round(baseline) + top - 1)
-        return x + int(columns[0]), x + int(columns[-1]) + 1
+        start = round(x) + left - 1
+        self.paste(mask, start, round(baseline) + top - 1)
+        return start + int(columns[0]), start + int(columns[-1]) + 1
 
     def line(self, font_path: str, line: Line):
         drawn = ((self.text(font_path, run), run.text) for run in line.runs)

@@ -208,8 +208,8 @@ def render_line(rng: random.Random, arguments: argparse.Namespace, fonts: list[s
         style = line_style(rng, fonts, arguments.cursive)
         noise = np.random.default_rng(rng.getrandbits(63))
         if arguments.numbers and rng.random() < arguments.numbers:
-            fonts_of_numbers, pitch = latin_fonts(arguments.number_fonts), rng.uniform(*PITCHES)
-            canvas, text, unit, width = number_strip(rng, style, corpus, fonts_of_numbers, pitch)
+            syllables, latin = Recorder(corpus.syllables(rng), style.font), latin_fonts(arguments.number_fonts)
+            canvas, text, unit, width = number_strip(rng, style, syllables, latin, rng.uniform(*PITCHES))
         else:
             canvas, text, unit, width = strip(rng, style, corpus)
             if len(text) < FEWEST_LETTERS:

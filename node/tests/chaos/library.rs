@@ -19,7 +19,7 @@ pub(crate) const JOBS: [&str; 2] = ["kangyur", "tengyur"];
 enum Scans {
     /// One page in different bytes.
     Alike,
-    /// The beginnings of its first lines, likewise: the recogniser of `page_ocr` takes five times as long for the whole page.
+    /// Upper left corner of that page, likewise: the recogniser of `page_ocr` takes five times as long for the whole page.
     Corner,
     /// The scans of `tests/fixtures/sample`, in another combination for each volume.
     Sample,
@@ -57,7 +57,7 @@ impl Library {
         }
     }
 
-    /// As many volumes on their way to documents.
+    /// Library of as many volumes that become documents.
     pub(crate) const fn as_documents(self) -> Self {
         Self {
             scans: Scans::Corner,
@@ -141,6 +141,7 @@ impl Library {
     }
 }
 
+/// Beginnings of the first lines of the small page, as a TIFF.
 fn corner() -> Vec<u8> {
     let corner = image::load_from_memory(&small_page())
         .unwrap()

@@ -264,6 +264,7 @@ impl ColumnValue for Option<bool> {
 
 /// Number that has a column type of its own.
 pub trait Number: Copy + 'static {
+    /// Type of such a column.
     type Column: ArrowPrimitiveType<Native = Self>;
 }
 
