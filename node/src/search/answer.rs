@@ -21,6 +21,8 @@ pub struct Found {
     pub volumes: usize,
     /// Volumes that have been read but are not in the index yet; a later search finds them.
     pub behind: usize,
+    /// True while an index is brought up to date; until then more may be behind.
+    pub is_updating: bool,
     /// Reasons for which indexes are not up to date.
     pub troubles: Vec<String>,
 }
@@ -142,13 +144,43 @@ impl Found {
             }
             _ => format!("{pages} in {volumes}"),
         });
-        if self.behind > 0 {
-            lines.push(format!(
-                "{} not in the index yet: search again, or with --wait",
-                pluralize(self.behind, "volume")
-            ));
-        }
+        let late = match self.behind {
+            0 if self.is_updating => Some("the index is being brought up to date".to_owned()),
+            0 => None,
+            behind => Some(format!("{} not in the index yet", pluralize(behind, "volume"))),
+        };
+        lines.extend(late.map(|late| format!("{late}: search again, or with --wait")));
         lines.extend(self.troubles.iter().cloned());
         lines.join("\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_says_what_it_lacks() {
+        let text = |behind, is_updating| {
+            let nothing = Found {
+                total: 0,
+                hits: Vec::new(),
+                volumes: 0,
+                behind,
+                is_updating,
+                troubles: Vec::new(),
+            };
+            nothing.text()
+        };
+        let again = "search again, or with --wait";
+        assert_eq!(text(0, false), "not found in 0 volumes");
+        assert_eq!(
+            text(2, true),
+            format!("not found in 0 volumes\n2 volumes not in the index yet: {again}")
+        );
+        assert_eq!(
+            text(0, true),
+            format!("not found in 0 volumes\nthe index is being brought up to date: {again}")
+        );
     }
 }

@@ -78,6 +78,7 @@ pub async fn run(arguments: SearchFolderArgs) -> Result<ExitCode> {
         hits: pages.hits.into_iter().map(|hit| Hit::of("", hit)).collect(),
         volumes: indexed,
         behind: count.saturating_sub(indexed + refused),
+        is_updating: false,
         troubles,
     };
     if arguments.json {

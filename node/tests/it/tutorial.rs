@@ -149,7 +149,13 @@ impl Drop for Shell {
 
 /// Whether a command only looks, at what may not have happened yet.
 fn looks(command: &str) -> bool {
-    let looking = ["node job status", "node tasks", "node nodes", "cat "];
+    let looking = [
+        "node job status",
+        "node tasks",
+        "node nodes",
+        "node search",
+        "cat ",
+    ];
     looking.iter().any(|start| command.starts_with(start)) && !command.ends_with("--wait")
 }
 

@@ -37,7 +37,8 @@ pub(crate) async fn create_database(options: &PgConnectOptions, name: &str) -> R
             "{name:?} is not a database name: use a-z, 0-9 and _"
         )));
     }
-    let mut connection = options.connect().await?;
+    // The server copies a database file by file, which takes seconds on a busy disk: nothing to warn of.
+    let mut connection = options.clone().disable_statement_logging().connect().await?;
     if !is_there(&mut connection, name).await? {
         // `create database` takes no parameters; the name was checked above.
         let statement = AssertSqlSafe(format!("create database \"{name}\""));

@@ -62,7 +62,8 @@ pub struct View {
     pub behind: usize,
     /// Reason for which the last update went wrong.
     pub trouble: Option<String>,
-    is_updating: bool,
+    /// True while it is brought up to date; until then more may be behind.
+    pub is_updating: bool,
     /// Time at which the last update that has ended began.
     begun: Option<Instant>,
 }
@@ -275,6 +276,8 @@ impl JobIndex {
             .iter()
             .map(|wanted| (wanted.volume.to_string(), wanted.version.clone()));
         *self.wanted.lock().unwrap_or_else(PoisonError::into_inner) = versions.collect();
+        // Who has waited long enough is told how many are behind.
+        self.clone().publish_later().await;
         let stages = admin.stages.names();
         let updated = update_index(&**store, &stages, &self.folder, wanted, &known, || {
             drop(self.clone().publish_later())

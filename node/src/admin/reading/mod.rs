@@ -12,6 +12,8 @@ mod pages;
 mod search;
 
 pub use self::failed::Failed;
+#[cfg(test)]
+pub use self::indexes::Freshness;
 pub use self::indexes::Indexes;
 pub use self::library::Library;
 pub use self::pages::{List, Page, Show};

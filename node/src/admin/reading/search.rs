@@ -61,6 +61,7 @@ impl Command for Search {
         let views = futures::future::try_join_all(views).await?;
         let volumes = views.iter().map(|view| view.indexed).sum();
         let behind = views.iter().map(|view| view.behind).sum();
+        let is_updating = views.iter().any(|view| view.is_updating);
         let troubles = jobs.iter().zip(&views).filter_map(|(job, view)| {
             let trouble = view.trouble.as_ref()?;
             Some(format!("job {}: {trouble}", job.key))
@@ -70,6 +71,7 @@ impl Command for Search {
             hits: Vec::new(),
             volumes,
             behind,
+            is_updating,
             troubles: troubles.collect(),
         };
         if volumes == 0 {

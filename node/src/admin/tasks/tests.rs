@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::time::Duration;
 
 use parkhang_actors::stage::ocr_pipeline;
 use parkhang_core::domain::testing::{self, at, new_job, worker};
@@ -11,6 +12,7 @@ use parkhang_state::{Change, EmbeddedPostgres, Expected, Outcome, PostgresStore,
 use parkhang_store::artifact::ArtifactLayout;
 use serde_json::{Value, json};
 
+use crate::admin::reading::Freshness;
 use crate::admin::{Admin, Refusal, table};
 use crate::config::{ConfigArgs, Loaded};
 
@@ -258,6 +260,16 @@ async fn artifacts_outlast_their_job_unless_they_are_to_go_with_it() {
 #[tokio::test]
 async fn a_search_passes_over_volumes_without_texts() {
     let cluster = Cluster::new().await;
+    let hurried = Freshness {
+        age: Duration::ZERO,
+        patience: Duration::ZERO,
+    };
+    let indexes = &cluster.admin.indexes;
+    let view = indexes
+        .of_job(&cluster.admin, &cluster.job, hurried)
+        .await
+        .unwrap();
+    assert!(view.is_updating, "{view:?}");
     while cluster.task(1).await.position != Position::Done {
         let running = cluster.leased(1, "gpu-1").await;
         cluster
@@ -268,6 +280,7 @@ async fn a_search_passes_over_volumes_without_texts() {
     }
     let given = json!({ "query": "bod", "wait": true });
     let found = cluster.ask("pages search", given).await.unwrap();
-    let expected = json!({ "total": 0, "hits": [], "volumes": 1, "behind": 0, "troubles": [] });
+    let expected =
+        json!({ "total": 0, "hits": [], "volumes": 1, "behind": 0, "is_updating": false, "troubles": [] });
     assert_eq!(found, expected);
 }

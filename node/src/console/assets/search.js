@@ -43,7 +43,7 @@ export function search({ job, volume, text = "", asked }) {
       answer.troubles.map((trouble) => h("p", { class: "bad" }, trouble)),
       h("ol", { class: "hits" }, hits.map((hit) => shown(hit, { job, volume: within }))),
       hits.length < answer.total && h("button", { onclick: () => look(hits.length, hits) }, "Show more"));
-    if (answer.behind > 0 && offset === 0 && answer.troubles.length === 0) setTimeout(() => mine === turn && found.isConnected && look(), AGAIN);
+    if ((answer.behind > 0 || answer.is_updating) && offset === 0 && answer.troubles.length === 0) setTimeout(() => mine === turn && found.isConnected && look(), AGAIN);
   };
   const form = h("form", {
     class: "row", role: "search", onsubmit: (event) => {
@@ -54,9 +54,9 @@ export function search({ job, volume, text = "", asked }) {
   return { place: h("div", {}, form, found), focus: () => input.focus(), look };
 }
 
-const told = ({ total, volumes, behind }) => [
+const told = ({ total, volumes, behind, is_updating }) => [
   total === 0 ? "Not found" : `${count(total)} ${total === 1 ? "page" : "pages"}`, ` in ${count(volumes)} ${volumes === 1 ? "volume" : "volumes"}.`,
-  behind > 0 && ` ${count(behind)} more are being indexed.`,
+  behind > 0 ? ` ${count(behind)} more are being indexed.` : is_updating && " The index is being brought up to date.",
 ];
 
 // A page that matches: where it is, and each line as it reads and as it looks.
