@@ -26,9 +26,6 @@ pub enum TokenizerError {
     #[error("the normalisation of the SentencePiece model is damaged")]
     BadCharacterMap,
 
-    #[error("the pieces make no automaton: {0}")]
-    Pieces(#[from] aho_corasick::BuildError),
-
     #[error("the vocabulary has no {0}")]
     NoSpecialToken(&'static str),
 

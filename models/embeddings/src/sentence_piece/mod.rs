@@ -3,13 +3,13 @@
 
 mod character_map;
 mod model_file;
+mod trie;
 
 use std::ops::Range;
 
-use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
-
 use self::character_map::{CharacterMap, Normalized};
 use self::model_file::{Model, PieceRole};
+use self::trie::Trie;
 use crate::token::{Token, TokenizerError};
 
 /// Score of a character without a piece, below that of the worst piece.
@@ -24,8 +24,8 @@ const END: &str = "</s>";
 pub struct SentencePiece {
     character_map: CharacterMap,
     /// Finds pieces in normalised text.
-    automaton: AhoCorasick,
-    /// Id and score of each pattern of the automaton.
+    trie: Trie,
+    /// Id and score of each piece in the trie.
     pieces: Vec<(u32, f32)>,
     unknown: u32,
     unknown_score: f32,
@@ -41,7 +41,7 @@ impl SentencePiece {
     pub fn new(file: &[u8]) -> Result<Self, TokenizerError> {
         let model = Model::parse(file)?;
         let mut pieces = Vec::with_capacity(model.pieces.len());
-        let mut patterns = Vec::with_capacity(model.pieces.len());
+        let mut texts = Vec::with_capacity(model.pieces.len());
         let (mut unknown, mut start, mut end) = (None, None, None);
         for (piece, id) in model.pieces.iter().zip(0..) {
             match piece.role() {
@@ -51,19 +51,15 @@ impl SentencePiece {
                 PieceRole::Other => {}
                 PieceRole::Unknown => unknown = Some(id),
                 PieceRole::Normal => {
-                    patterns.push(piece.piece.as_str());
+                    texts.push(piece.piece.as_str());
                     pieces.push((id, piece.score));
                 }
             }
         }
         let worst = pieces.iter().map(|(_, score)| *score).min_by(f32::total_cmp);
-        let automaton = AhoCorasick::builder()
-            .kind(Some(AhoCorasickKind::ContiguousNFA))
-            .match_kind(MatchKind::Standard)
-            .build(&patterns)?;
         Ok(Self {
             character_map: CharacterMap::parse(&model.normalizer.character_map)?,
-            automaton,
+            trie: Trie::new(&texts)?,
             unknown: unknown.ok_or(TokenizerError::Missing("unknown token"))?,
             marks: [
                 start.ok_or(TokenizerError::Missing(START))?,
@@ -126,27 +122,23 @@ impl SentencePiece {
         // The best way to each byte: its score, and the last part of it. Between characters alone there are ways.
         let mut best = vec![(f32::NEG_INFINITY, self.unknown, 0_usize); text.len() + 1];
         best[0].0 = 0.0;
-        let mut found = self.automaton.find_overlapping_iter(text).peekable();
         for (start, character) in text.char_indices() {
-            let end = start + character.len_utf8();
+            let (so_far, next) = (best[start].0, start + character.len_utf8());
             let mut is_known = false;
-            let mut way = best[end];
-            while let Some(piece) = found.next_if(|piece| piece.end() <= end) {
-                let (id, score) = self.pieces[piece.pattern().as_usize()];
-                is_known |= piece.start() == start;
-                let score = best[piece.start()].0 + score;
-                // Of equal ways the one with the longest last piece.
-                if score > way.0 || (score == way.0 && piece.start() < way.2) {
-                    way = (score, id, piece.start());
+            // Of equal ways to a byte the first stays, which has the longest last piece.
+            let mut offer = |end: usize, id: u32, score: f32| {
+                if so_far + score > best[end].0 {
+                    best[end] = (so_far + score, id, start);
                 }
+            };
+            for (piece, length) in self.trie.prefixes(&text[start..]) {
+                let (id, score) = self.pieces[piece];
+                is_known |= start + length == next;
+                offer(start + length, id, score);
             }
             if !is_known {
-                let score = best[start].0 + self.unknown_score;
-                if score > way.0 {
-                    way = (score, self.unknown, start);
-                }
+                offer(next, self.unknown, self.unknown_score);
             }
-            best[end] = way;
         }
         let mut parts = Vec::new();
         let mut end = text.len();
