@@ -147,7 +147,7 @@ impl Drop for Shell {
     }
 }
 
-/// Whether a command only looks, at what may not have happened yet.
+/// Returns true for a command that only looks, at what may not have happened yet.
 fn looks(command: &str) -> bool {
     let looking = [
         "node job status",

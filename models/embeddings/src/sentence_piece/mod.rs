@@ -125,7 +125,7 @@ impl SentencePiece {
         for (start, character) in text.char_indices() {
             let (so_far, next) = (best[start].0, start + character.len_utf8());
             let mut is_known = false;
-            // Of equal ways to a byte the first stays, which has the longest last piece.
+            // The first of equal ways to a byte stays: it has the longest last piece.
             let mut offer = |end: usize, id: u32, score: f32| {
                 if so_far + score > best[end].0 {
                     best[end] = (so_far + score, id, start);

@@ -1,4 +1,4 @@
-//! Pieces by their bytes: a trie, made as fast as its pieces are sorted. An automaton that finds all pieces in one pass over a text takes ten
+//! Trie of the pieces of a vocabulary, made in about the time that sorting them takes. An automaton that finds all pieces in one pass over a text takes ten
 //! times as long to make, which each start of a node would wait for, and is no faster with pieces of a few letters.
 
 use crate::token::TokenizerError;
@@ -18,7 +18,7 @@ pub(super) struct Trie {
 }
 
 impl Trie {
-    /// Makes the trie of a list of pieces, none of which is empty.
+    /// Makes the trie of a list of pieces.
     ///
     /// # Errors
     /// [`TokenizerError::Twice`] where a piece is in the list twice.
@@ -39,7 +39,7 @@ impl Trie {
         while !nodes.is_empty() {
             let mut deeper = Vec::new();
             for mut below in nodes {
-                // Of sorted pieces a prefix of the others is the first.
+                // A piece that ends here is a prefix of the others, and so sorted before them.
                 let ending = below.first().filter(|(piece, _)| piece.len() == depth);
                 trie.pieces.push(ending.map(|(_, place)| *place));
                 below = &below[usize::from(ending.is_some())..];

@@ -276,7 +276,7 @@ impl JobIndex {
             .iter()
             .map(|wanted| (wanted.volume.to_string(), wanted.version.clone()));
         *self.wanted.lock().unwrap_or_else(PoisonError::into_inner) = versions.collect();
-        // Who has waited long enough is told how many are behind.
+        // Searches that give up waiting now can say how many volumes are behind.
         self.clone().publish_later().await;
         let stages = admin.stages.names();
         let updated = update_index(&**store, &stages, &self.folder, wanted, &known, || {
