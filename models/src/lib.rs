@@ -17,6 +17,7 @@ pub mod checkpoint;
 pub mod inference;
 pub mod line_detection;
 pub mod line_extraction;
+mod median;
 mod networks;
 pub mod recognition;
 pub mod self_test;

@@ -74,6 +74,7 @@ impl LineExtraction {
             k_factor: f64::from(config.k_factor),
             bbox_tolerance: f64::from(config.bbox_tolerance),
             merge_lines: config.merge_lines,
+            split_columns: config.split_columns,
             ..defaults
         }
     }
@@ -348,6 +349,7 @@ pub(super) fn settings(config: &JobConfig) -> Map<String, Value> {
         ("k_factor", json!(config.k_factor)),
         ("bbox_tolerance", json!(config.bbox_tolerance)),
         ("merge_lines", json!(config.merge_lines)),
+        ("split_columns", json!(config.split_columns)),
     ];
     super::of_generation(config, keys)
 }

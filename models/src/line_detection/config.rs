@@ -55,6 +55,8 @@ pub struct DetectionConfig {
     /// The spline is used when more than this share of the lines is bent. 0 means that one is enough, as in `ldv1`; but
     /// then a single blob that the network took for a bent line distorts a whole page.
     pub tps_threshold: f32,
+    /// Level all lines of a page; only the typical one if not, as `ldv1` does, whose spline levels a line less the farther it is from that one.
+    pub level_all_lines: bool,
     /// Regularisation of the spline.
     pub tps_alpha: f32,
 }
@@ -85,6 +87,7 @@ impl Default for DetectionConfig {
             second_pass_angle_deg: 3.0,
             use_tps: true,
             tps_threshold: 0.25,
+            level_all_lines: true,
             tps_alpha: 0.5,
         }
     }
@@ -101,6 +104,7 @@ impl DetectionConfig {
             short_lines: false,
             max_rows_portrait: 2,
             tps_threshold: 0.0,
+            level_all_lines: false,
             ..Self::default()
         }
     }

@@ -1,4 +1,4 @@
-//! Bent lines: which line is bent, and which one stands for the whole page.
+//! Bent lines: which line is bent, and in upstream's programs which one stands for the whole page.
 
 use image::GrayImage;
 
@@ -38,24 +38,40 @@ impl Bend {
     }
 }
 
+/// Course of a line: its middle in five slices.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Course {
+    /// Middle of the line in each slice, from left to right.
+    pub centers: [Point; 5],
+    /// Thicknesses of the slices together, in pixels.
+    thickness: i32,
+}
+
+impl Course {
+    /// Samples a line in five slices (`_check_line_tps_optimized` of `ldv1`).
+    pub(super) fn of(contour: &[Point]) -> Self {
+        let bounds = bounding_rect(contour);
+        let mut mask = GrayImage::new(bounds.width.unsigned_abs(), bounds.height.unsigned_abs());
+        fill_polygon_at(&mut mask, contour, Point::new(bounds.x, bounds.y), u8::MAX);
+        let slices = slice_ranges(bounds.width).map(|(start, end)| sample(&mask, bounds, start, end));
+        Self {
+            centers: slices.each_ref().map(|slice| slice.center),
+            thickness: slices.iter().map(|slice| slice.thickness).sum(),
+        }
+    }
+
+    /// The bend of the line; `None` when it is straight.
+    pub(super) fn bend(&self) -> Option<Bend> {
+        let heights = self.centers.map(|center| center.y);
+        let rise = heights.iter().max()? - heights.iter().min()?;
+        Bend::of(self.centers, rise, self.thickness)
+    }
+}
+
 /// Measures of one slice of a line.
 struct Slice {
     center: Point,
     thickness: i32,
-}
-
-/// Samples a line in five slices; `None` when it is straight (`_check_line_tps_optimized` of `ldv1`).
-pub(super) fn bend_of(contour: &[Point]) -> Option<Bend> {
-    let bounds = bounding_rect(contour);
-    let mut mask = GrayImage::new(bounds.width.unsigned_abs(), bounds.height.unsigned_abs());
-    fill_polygon_at(&mut mask, contour, Point::new(bounds.x, bounds.y), u8::MAX);
-
-    let slices = slice_ranges(bounds.width).map(|(start, end)| sample(&mask, bounds, start, end));
-    let centers = slices.each_ref().map(|slice| slice.center);
-    let top = centers.iter().map(|center| center.y).min()?;
-    let bottom = centers.iter().map(|center| center.y).max()?;
-    let thickness: i32 = slices.iter().map(|slice| slice.thickness).sum();
-    Bend::of(centers, bottom - top, thickness)
 }
 
 /// Columns `start..end` of the five slices, relative to the line's box and clamped to it.
@@ -136,12 +152,14 @@ mod tests {
 
     #[test]
     fn a_level_line_is_straight() {
-        assert_eq!(bend_of(&band(|_| 50, 800)), None);
+        assert_eq!(Course::of(&band(|_| 50, 800)).bend(), None);
     }
 
     #[test]
     fn an_arch_is_bent_and_levelled_to_its_mean() {
-        let bend = bend_of(&band(|x| 100 - (x - 400) * (x - 400) / 2000, 800)).unwrap();
+        let bend = Course::of(&band(|x| 100 - (x - 400) * (x - 400) / 2000, 800))
+            .bend()
+            .unwrap();
         assert!((60..=90).contains(&bend.rise), "{bend:?}");
         let lowest = bend.centers.iter().map(|center| center.y).min().unwrap();
         let highest = bend.centers.iter().map(|center| center.y).max().unwrap();
@@ -163,7 +181,7 @@ mod tests {
 
     #[test]
     fn one_pixel_is_not_bent() {
-        assert_eq!(bend_of(&[Point::new(5, 5)]), None);
-        assert_eq!(bend_of(&[]), None);
+        assert_eq!(Course::of(&[Point::new(5, 5)]).bend(), None);
+        assert_eq!(Course::of(&[]).bend(), None);
     }
 }

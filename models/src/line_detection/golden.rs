@@ -8,7 +8,7 @@ use image::GrayImage;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::curvature::bend_of;
+use super::curvature::Course;
 use super::frame::Frame;
 use super::mask::{examine, line_contours};
 use super::passes::finish_mask;
@@ -151,7 +151,7 @@ type Pixels = Vec<[i32; 2]>;
 
 /// The points of a bend as upstream gives them.
 fn sources_and_targets(line: &[Point]) -> Option<(Pixels, Pixels)> {
-    let bend = bend_of(line)?;
+    let bend = Course::of(line).bend()?;
     let sources = bend.centers.iter().map(|center| [center.y, center.x]).collect();
     let targets = bend.centers.iter().map(|center| [bend.level, center.x]).collect();
     Some((sources, targets))
@@ -199,7 +199,7 @@ fn contours_skew_and_bends_of_every_mask() {
                 let points = expected.input_pts.clone().zip(expected.output_pts.clone());
                 assert_eq!(sources_and_targets(line), points, "{id}");
                 assert_eq!(
-                    bend_of(line).map_or(0.0, |bend| bend.rise as f32),
+                    Course::of(line).bend().map_or(0.0, |bend| bend.rise as f32),
                     expected.max_ydelta,
                     "{id}"
                 );

@@ -3,10 +3,11 @@
 use image::GrayImage;
 
 use super::DetectionConfig;
-use super::curvature::{Bend, bend_of, levelling_spline, typical_bend};
+use super::curvature::{Bend, Course, levelling_spline, typical_bend};
+use super::page_bend::PageBend;
 use super::short::LongLines;
 use super::skew::{LineDirection, page_skew};
-use super::straight::PageGeometry;
+use super::straight::{Dewarp, PageGeometry};
 use crate::page::contours::find_contours;
 use crate::page::geometry::{Contour, Point, bounding_rect, contour_area, min_area_rect};
 
@@ -40,12 +41,13 @@ pub(super) fn examine(
             tps_ratio: None,
         };
     }
-    let bends: Vec<Bend> = contours.iter().filter_map(|contour| bend_of(contour)).collect();
+    let courses: Vec<Course> = contours.iter().map(|contour| Course::of(contour)).collect();
+    let bends: Vec<Bend> = courses.iter().filter_map(Course::bend).collect();
     let ratio = bends.len() as f32 / contours.len() as f32;
     if ratio > config.tps_threshold
-        && let Some(bend) = typical_bend(&bends, contours.len())
+        && let Some(dewarp) = dewarp_of(&courses, &bends, (width, height), config)
         // A bend that determines no spline cannot be flattened; the page is then only turned.
-        && let Ok(flattened) = geometry.flattened(levelling_spline(bend, width, height, config.tps_alpha))
+        && let Ok(flattened) = geometry.flattened(dewarp)
     {
         geometry = flattened;
     }
@@ -54,6 +56,20 @@ pub(super) fn examine(
         geometry,
         tps_ratio: Some(ratio),
     }
+}
+
+/// The dewarping of a page with lines of these courses, some of them bent.
+fn dewarp_of(
+    courses: &[Course],
+    bends: &[Bend],
+    (width, height): (u32, u32),
+    config: &DetectionConfig,
+) -> Option<Dewarp> {
+    if config.level_all_lines {
+        return Some(PageBend::of(courses)?.levelling_spline(height, config.tps_alpha));
+    }
+    let bend = typical_bend(bends, courses.len())?;
+    Some(levelling_spline(bend, width, height, config.tps_alpha))
 }
 
 /// The contours of a mask that are large enough to be a line (`get_filtered_contours` of `ldv1`), or where `short_lines` are asked for as high

@@ -20,6 +20,7 @@ pub(crate) mod golden;
 mod layout;
 mod mask;
 mod negative;
+mod page_bend;
 mod passes;
 mod scale;
 mod short;

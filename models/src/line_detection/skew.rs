@@ -1,6 +1,7 @@
 //! The skew of a page, from the directions of its lines.
 
 use super::DetectionConfig;
+use crate::median::median;
 
 /// A minimum-area rectangle flatter than this has no direction to speak of; OpenCV's angle is then exactly 0 or 90.
 const FLAT_DEG: f32 = 1e-6;
@@ -39,9 +40,13 @@ pub(super) fn page_skew(lines: &[LineDirection], config: &DetectionConfig) -> f3
         .map(|line| (line.skew(), (line.width * line.height).max(1.0)))
         .filter(|(skew, _)| skew.abs() >= FLAT_DEG && skew.abs() <= config.max_angle_deg)
         .unzip();
-    let Some(center) = median(&skews) else { return 0.0 };
+    let median_of =
+        |values: &[f32]| median(values.iter().copied().map(f64::from)).map(|middle| middle as f32);
+    let Some(center) = median_of(&skews) else {
+        return 0.0;
+    };
     let deviations: Vec<f32> = skews.iter().map(|skew| (skew - center).abs()).collect();
-    let spread = median(&deviations).unwrap_or(0.0);
+    let spread = median_of(&deviations).unwrap_or(0.0);
 
     // Directions are in single precision as upstream's are; sums of areas of a page would lose digits in it.
     let (mut sum, mut total) = (0.0_f64, 0.0_f64);
@@ -57,18 +62,6 @@ pub(super) fn page_skew(lines: &[LineDirection], config: &DetectionConfig) -> f3
         0.0
     } else {
         angle
-    }
-}
-
-/// The middle value, or the mean of the two middle ones.
-fn median(values: &[f32]) -> Option<f32> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f32::total_cmp);
-    let middle = sorted.len() / 2;
-    match sorted.len() {
-        0 => None,
-        count if count % 2 == 1 => Some(sorted[middle]),
-        _ => Some((sorted[middle - 1] + sorted[middle]) / 2.0),
     }
 }
 

@@ -44,6 +44,8 @@ pub struct ExtractionConfig {
     pub merge_lines: bool,
     /// Largest distance in pixels between the middles of two parts of one row; half the median line height when absent.
     pub merge_threshold: Option<f64>,
+    /// Read columns of text side by side one after the other; otherwise their lines are joined where they lie in one row.
+    pub split_columns: bool,
     /// Share of their perimeter by which contours are simplified; 0 keeps every point.
     pub simplify: f64,
     pub background: Background,
@@ -62,6 +64,7 @@ impl Default for ExtractionConfig {
             bbox_tolerance: 3.0,
             merge_lines: true,
             merge_threshold: None,
+            split_columns: true,
             simplify: 0.001,
             background: Background::Paper,
             trim: Trim::Edges,
@@ -80,6 +83,7 @@ impl ExtractionConfig {
             background: Background::Black,
             trim: Trim::Interior,
             even_light: false,
+            split_columns: false,
             ..Self::default()
         }
     }
@@ -92,6 +96,7 @@ impl ExtractionConfig {
             background: Background::Black,
             trim: Trim::Interior,
             even_light: false,
+            split_columns: false,
             ..Self::default()
         }
     }

@@ -8,6 +8,7 @@
 //! Order and cutting are apart from each other too. Lines are put in order from all contours of a page; each is then cut by
 //! itself, from the page and one contour, so that lines are cut side by side and one that fails costs no other.
 
+mod columns;
 mod config;
 mod cut;
 #[cfg(test)]

@@ -2,8 +2,10 @@
 
 use image::GrayImage;
 
+use super::columns::columns;
 use super::running_rows::{half_pitch, running_rows};
 use super::{ExtractionConfig, TextLine};
+use crate::median::median;
 use crate::page::geometry::{Contour, arc_length, convex_hull, simplify};
 
 /// Share of the median line height within which two parts belong to one row.
@@ -22,20 +24,30 @@ pub enum Rows<'a> {
 /// Builds text lines: simplifies contours, joins those in one row (unless the configuration says otherwise), and orders
 /// them top to bottom, then left to right. Empty contours are dropped.
 ///
-/// Two columns of text side by side are joined too: rows are all this looks at (BDRC's programs do the same).
+/// Columns of text side by side come one after the other if they are split; otherwise they are joined too, as rows are all that is looked at
+/// then (BDRC's programs do the same).
 pub fn build_lines(contours: Vec<Contour>, rows: Rows<'_>, config: &ExtractionConfig) -> Vec<TextLine> {
     let parts: Vec<TextLine> = contours
         .into_iter()
         .filter_map(|contour| TextLine::new(0, simplified(contour, config.simplify)))
         .collect();
-    let rows = match rows {
-        Rows::ByHeight => rows_by_height(parts, config.merge_threshold),
-        Rows::ByMask(mask) => running_rows(parts, half_pitch(mask)),
-    };
-    let mut lines: Vec<TextLine> = if config.merge_lines {
-        rows.into_iter().filter_map(joined).collect()
+    let blocks = if config.split_columns {
+        columns(parts)
     } else {
-        rows.into_iter().flatten().collect()
+        vec![parts]
+    };
+    let half_pitch = match rows {
+        Rows::ByHeight => None,
+        Rows::ByMask(mask) => Some(half_pitch(mask)),
+    };
+    let rows = blocks.into_iter().flat_map(|block| match half_pitch {
+        None => rows_by_height(block, config.merge_threshold),
+        Some(half_pitch) => running_rows(block, half_pitch),
+    });
+    let mut lines: Vec<TextLine> = if config.merge_lines {
+        rows.filter_map(joined).collect()
+    } else {
+        rows.flatten().collect()
     };
     for (index, line) in lines.iter_mut().enumerate() {
         line.index = index;
@@ -83,14 +95,7 @@ fn joined(row: Vec<TextLine>) -> Option<TextLine> {
 }
 
 fn median_height(lines: &[TextLine]) -> f64 {
-    let mut heights: Vec<i32> = lines.iter().map(|line| line.bounding_box.height).collect();
-    heights.sort_unstable();
-    let middle = heights.len() / 2;
-    match heights.len() {
-        0 => 0.0,
-        count if count % 2 == 1 => f64::from(heights[middle]),
-        _ => f64::from(heights[middle - 1] + heights[middle]) / 2.0,
-    }
+    median(lines.iter().map(|line| f64::from(line.bounding_box.height))).unwrap_or(0.0)
 }
 
 #[cfg(test)]

@@ -62,6 +62,8 @@ pub struct JobConfig {
     pub bbox_tolerance: f32,
     /// Join segments that stand on one row.
     pub merge_lines: bool,
+    /// Read columns of text one after the other, before segments are joined.
+    pub split_columns: bool,
     /// Straighten curved pages with a thin-plate spline where a line needs it.
     pub use_tps: bool,
     /// Encoding of the text of results.
@@ -153,6 +155,7 @@ impl Default for JobConfig {
             k_factor: 1.7,
             bbox_tolerance: 3.0,
             merge_lines: true,
+            split_columns: true,
             use_tps: true,
             encoding: TextEncoding::Unicode,
             line_mode: LineMode::Line,
@@ -200,10 +203,11 @@ impl JobConfig {
     /// Key of the generation of algorithms.
     pub const GENERATION: &'static str = "generation";
     /// Keys whose usual value depends on the generation.
-    pub const BY_GENERATION: [&'static str; 7] = [
+    pub const BY_GENERATION: [&'static str; 8] = [
         "k_factor",
         "bbox_tolerance",
         "merge_lines",
+        "split_columns",
         "use_tps",
         "beam_width",
         "language_model",
@@ -219,6 +223,7 @@ impl JobConfig {
                 k_factor: 2.5,
                 bbox_tolerance: 4.0,
                 merge_lines: false,
+                split_columns: false,
                 use_tps: false,
                 beam_width: 100,
                 language_model: false,
@@ -268,6 +273,7 @@ impl JobConfig {
             k_factor,
             bbox_tolerance,
             merge_lines,
+            split_columns,
             use_tps,
             beam_width,
             language_model,
@@ -279,6 +285,7 @@ impl JobConfig {
             k_factor,
             bbox_tolerance,
             merge_lines,
+            split_columns,
             use_tps,
             beam_width,
             language_model,

@@ -1,21 +1,15 @@
 //! Gaps between columns of text: where many long lines end on one side and begin on the other, row close upon row.
 
-use super::{Bounds, height, middle, width};
+use super::{Bounds, ColumnRules, height, middle, width};
 
 /// Gap between columns, in heights of a line.
 const GAP: f32 = 0.7;
-/// Length of a line of a column, in its height: below it, boxes are cells.
-const LONG: f32 = 5.0;
 /// Share of the length of all boxes of a side that is in long ones.
 const LONG_SHARE: f32 = 0.6;
 /// Distance from the gap, in heights of a line, within which lines begin or end at it: indents, and the last words of lines.
 const NEAR: f32 = 2.0;
-/// Share of a column's width that its usual line fills. Labels of a form fill less of the widest.
-const FILLED: f32 = 0.8;
 /// Distance from the middle of a line to the next, in heights of a line. Fields of a form stand further apart.
 const PITCH: f32 = 2.0;
-/// Lines that a column has at least.
-const LEAST_LINES: usize = 3;
 /// Share of the boxes that may lie across the gap.
 const ACROSS: f32 = 0.4;
 
@@ -28,10 +22,10 @@ pub(super) struct Gutter {
 }
 
 /// Finds the gap between columns that the fewest boxes lie across; of several the widest.
-pub(super) fn gutter(boxes: &[Bounds]) -> Option<Gutter> {
+pub(super) fn gutter(boxes: &[Bounds], rules: &ColumnRules) -> Option<Gutter> {
     let line = usual_height(boxes)?;
-    let is_long = |bounds: &&Bounds| width(bounds) >= LONG * line;
-    if boxes.iter().filter(is_long).count() < 2 * LEAST_LINES {
+    let is_long = |bounds: &&Bounds| width(bounds) >= rules.long * line;
+    if boxes.iter().filter(is_long).count() < 2 * rules.least_lines {
         return None;
     }
     let starts = sorted(boxes.iter().map(|bounds| bounds[0]));
@@ -45,13 +39,13 @@ pub(super) fn gutter(boxes: &[Bounds]) -> Option<Gutter> {
         let on_left = all.partition_point(|end| *end <= start);
         let on_right = starts.len() - before(&starts, start + GAP * line);
         let across = boxes.len().saturating_sub(on_left + on_right);
-        if across as f32 > ACROSS * boxes.len() as f32 || on_left.min(on_right) < LEAST_LINES {
+        if across as f32 > ACROSS * boxes.len() as f32 || on_left.min(on_right) < rules.least_lines {
             continue;
         }
         let end = starts[starts.len() - on_right];
         let wins =
             best.is_none_or(|(least, from, to)| across < least || across == least && end - start > to - from);
-        if wins && parts_columns(boxes, start, end, line) {
+        if wins && parts_columns(boxes, [start, end], line, rules) {
             best = Some((across, start, end));
         }
     }
@@ -62,9 +56,10 @@ pub(super) fn gutter(boxes: &[Bounds]) -> Option<Gutter> {
 }
 
 /// Decides whether a gap has a column of text on either side, beside each other.
-fn parts_columns(boxes: &[Bounds], start: f32, end: f32, line: f32) -> bool {
-    let left = long_lines(boxes.iter().filter(|bounds| bounds[2] <= start), line);
-    let right = long_lines(boxes.iter().filter(|bounds| bounds[0] >= end), line);
+fn parts_columns(boxes: &[Bounds], [start, end]: [f32; 2], line: f32, rules: &ColumnRules) -> bool {
+    let long = rules.long * line;
+    let left = long_lines(boxes.iter().filter(|bounds| bounds[2] <= start), long);
+    let right = long_lines(boxes.iter().filter(|bounds| bounds[0] >= end), long);
     let (Some(left), Some(right)) = (left, right) else {
         return false;
     };
@@ -72,7 +67,7 @@ fn parts_columns(boxes: &[Bounds], start: f32, end: f32, line: f32) -> bool {
     let ending = sorted(ending.map(|bounds| bounds[0]));
     let Some(edge) = ending
         .get(ending.len() / 2)
-        .filter(|_| ending.len() >= LEAST_LINES)
+        .filter(|_| ending.len() >= rules.least_lines)
     else {
         return false;
     };
@@ -89,24 +84,27 @@ fn parts_columns(boxes: &[Bounds], start: f32, end: f32, line: f32) -> bool {
     let Some(reached) = reached.get(9 * reached.len() / 10) else {
         return false;
     };
-    is_column(&left, start - edge) && is_column(&right, reached - end) && are_beside(&left, &right)
+    left.len().min(right.len()) >= rules.least_lines
+        && is_column(&left, rules.filled * (start - edge))
+        && is_column(&right, rules.filled * (reached - end))
+        && are_beside(&left, &right)
 }
 
-/// The long boxes of a side; `None` if they are few beside short ones.
-fn long_lines<'b>(side: impl Iterator<Item = &'b Bounds>, line: f32) -> Option<Vec<&'b Bounds>> {
-    let (mut long, mut length, mut of_long) = (Vec::new(), 0.0, 0.0);
+/// The boxes of a side that are `long` or longer; `None` if the others have more of the text.
+fn long_lines<'b>(side: impl Iterator<Item = &'b Bounds>, long: f32) -> Option<Vec<&'b Bounds>> {
+    let (mut lines, mut length, mut of_long) = (Vec::new(), 0.0, 0.0);
     for bounds in side {
         length += width(bounds);
-        if width(bounds) >= LONG * line {
+        if width(bounds) >= long {
             of_long += width(bounds);
-            long.push(bounds);
+            lines.push(bounds);
         }
     }
-    (long.len() >= LEAST_LINES && of_long >= LONG_SHARE * length).then_some(long)
+    (of_long >= LONG_SHARE * length).then_some(lines)
 }
 
-/// Decides whether lines fill a column of this width, one close below the other.
-fn is_column(lines: &[&Bounds], column: f32) -> bool {
+/// Decides whether the usual line is so long, and they stand one close below the other.
+fn is_column(lines: &[&Bounds], least_width: f32) -> bool {
     let usual = |values: Vec<f32>| values.get(values.len() / 2).copied();
     let rows = sorted(lines.iter().map(|bounds| middle(bounds, 1)));
     let pitch = usual(sorted(rows.windows(2).map(|pair| pair[1] - pair[0])));
@@ -115,7 +113,7 @@ fn is_column(lines: &[&Bounds], column: f32) -> bool {
     let (Some(pitch), Some(filled), Some(line)) = (pitch, filled, line) else {
         return false;
     };
-    lines.len() >= LEAST_LINES && pitch <= PITCH * line && filled >= FILLED * column
+    pitch <= PITCH * line && filled >= least_width
 }
 
 /// Decides whether most of the lower of two columns is beside the other.

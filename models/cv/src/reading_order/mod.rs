@@ -19,23 +19,50 @@ const HEAD: f32 = 2.0;
 /// Gap between a head or foot and the text, in heights of a line.
 const HEAD_GAP: f32 = 1.2;
 
+/// Rules by which a column of text is told from cells of a table, fields of a form and words that stand apart.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ColumnRules {
+    /// Lines that it has at least.
+    pub least_lines: usize,
+    /// Length of a line, in its height: below it, boxes are cells.
+    pub long: f32,
+    /// Share of a column's width that its usual line fills. Labels of a form fill less of the widest.
+    pub filled: f32,
+}
+
+impl ColumnRules {
+    /// The rules for pages of any kind, forms and tables among them.
+    pub const ANY_PAGE: Self = Self {
+        least_lines: 3,
+        long: 5.0,
+        filled: 0.8,
+    };
+}
+
 /// Returns the places of the boxes in reading order, which is made of the boxes alone: their own order is of no account. Of more than
 /// [`MAX_BOXES`] boxes the rows are read.
 pub fn reading_order(boxes: &[Bounds]) -> Vec<usize> {
-    let mut order = Vec::with_capacity(boxes.len());
+    text_blocks(boxes, &ColumnRules::ANY_PAGE).concat()
+}
+
+/// Returns the places of the boxes in blocks, both in reading order: columns, and what stands between, above and below them. More than
+/// [`MAX_BOXES`] boxes are one block.
+pub fn text_blocks(boxes: &[Bounds], rules: &ColumnRules) -> Vec<Vec<usize>> {
     let depth = if boxes.len() > MAX_BOXES { 0 } else { MAX_DEPTH };
-    Page {
+    let mut page = Page {
         boxes,
-        order: &mut order,
-    }
-    .part((0..boxes.len()).collect(), depth);
-    order
+        rules,
+        blocks: Vec::new(),
+    };
+    page.part((0..boxes.len()).collect(), depth);
+    page.blocks
 }
 
 /// Boxes, and the places of those that were read.
 struct Page<'p> {
     boxes: &'p [Bounds],
-    order: &'p mut Vec<usize>,
+    rules: &'p ColumnRules,
+    blocks: Vec<Vec<usize>>,
 }
 
 /// End of a column.
@@ -59,7 +86,7 @@ impl Page<'_> {
     /// Reads a part of the page.
     fn part(&mut self, mut part: Vec<usize>, depth: usize) {
         let boxes: Vec<Bounds> = part.iter().map(|&index| self.boxes[index]).collect();
-        let Some(gutter) = (depth > 0).then(|| gutter(&boxes)).flatten() else {
+        let Some(gutter) = (depth > 0).then(|| gutter(&boxes, self.rules)).flatten() else {
             self.rows(part);
             return;
         };
@@ -128,8 +155,11 @@ impl Page<'_> {
         apart
     }
 
-    /// Reads boxes row by row: those whose middles lie within each other's height are in one row.
+    /// Reads boxes as a block, row by row: those whose middles lie within each other's height are in one row.
     fn rows(&mut self, mut part: Vec<usize>) {
+        if part.is_empty() {
+            return;
+        }
         self.sort(&mut part, |bounds| middle(bounds, 1));
         let is_same_row = |one: &usize, other: &usize| {
             let (one, other) = (&self.boxes[*one], &self.boxes[*other]);
@@ -138,8 +168,8 @@ impl Page<'_> {
         let mut rows: Vec<Vec<usize>> = part.chunk_by(is_same_row).map(<[usize]>::to_vec).collect();
         for row in &mut rows {
             self.sort(row, |bounds| bounds[0]);
-            self.order.append(row);
         }
+        self.blocks.push(rows.concat());
     }
 
     /// Sorts by a key; equal keys by all edges, so that the order of the boxes is of no account.
