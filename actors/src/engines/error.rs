@@ -1,7 +1,5 @@
 //! Failures of engines: of one page, or of the service.
 
-use std::time::Duration;
-
 use parkhang_answers::chat::ChatError;
 use parkhang_answers::embeddings::EmbeddingError;
 use parkhang_answers::vision::VisionError;
@@ -33,11 +31,8 @@ pub enum EngineError {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Failure {
     Service(ServiceError),
-    /// Nothing was sent: the service is left alone for longer than a request waits.
-    LeftAlone {
-        rest: Duration,
-        reason: String,
-    },
+    /// Nothing was sent, for this reason: the service has failed, and is left alone for longer than a request waits.
+    LeftAlone(String),
     /// Google's error of one image.
     Image(VisionError),
     /// An answer of a language model without the text of the page.
@@ -60,9 +55,10 @@ impl Failure {
                 }
                 page(service, reason, category, None)
             }
-            Self::LeftAlone { rest, reason } => EngineError::Away {
+            // Without the rest of the pause: this is kept and shown later, and the record of the service tells the time.
+            Self::LeftAlone(reason) => EngineError::Away {
                 service,
-                reason: format!("left alone for {} s more: {reason}", rest.as_secs()),
+                reason,
                 category: ErrorCategory::Service,
             },
             Self::Image(error) if error.is_about_access() => EngineError::Away {

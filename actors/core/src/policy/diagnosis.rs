@@ -266,7 +266,7 @@ pub fn of_task(task: &Task, job: &Job, cluster: &ClusterFacts, message: Option<&
     }
     if let Some(until) = task.not_before.filter(|due| *due > cluster.now) {
         let error = task.last_error.clone();
-        if let Some(reason) = reader_away(job, stage, until, error.as_ref()) {
+        if let Some(reason) = reader_away(job, stage, until, error.as_ref(), cluster) {
             return reason;
         }
         return Reason::BackingOff {

@@ -26,6 +26,11 @@ struct Cluster {
 
 impl Cluster {
     async fn new() -> Self {
+        Self::with_attempts(1).await
+    }
+
+    /// A cluster whose volumes may fail so often.
+    async fn with_attempts(max_attempts: i32) -> Self {
         let server = EmbeddedPostgres::temporary().unwrap();
         let options = server.create_database("cluster").await.unwrap();
         let store = PostgresStore::connect_with(options).await.unwrap();
@@ -39,7 +44,7 @@ impl Cluster {
             key: Some("press".parse().unwrap()),
             pipeline: ocr_pipeline(),
             config: JobConfig {
-                max_attempts: 1,
+                max_attempts,
                 ..JobConfig::default()
             },
             ..new_job(&["ocr"], 6)
@@ -195,6 +200,33 @@ async fn a_rerun_gives_new_tries_to_the_failed_it_means_and_to_no_others() {
     assert!(matches!(none, Err(Refusal::Conflict(_))));
     let unknown = rerun(json!({ "volume": ["W9-*"] })).await;
     assert!(matches!(unknown, Err(Refusal::NotFound(_))));
+}
+
+#[tokio::test]
+async fn what_keeps_a_volume_is_told_with_the_error_of_its_last_try() {
+    let cluster = Cluster::with_attempts(2).await;
+    let why = async || {
+        let told = cluster
+            .ask("tasks why", json!({ "job": "press", "volume": "W1-I4" }))
+            .await
+            .unwrap();
+        [told["blocker"].clone(), told["last_error"].clone()]
+    };
+    assert_eq!(why().await, [json!("no_leader"), Value::Null]);
+    cluster.fails(4, ErrorCategory::Network, "reset").await;
+    assert_eq!(
+        why().await,
+        [
+            json!("no_leader"),
+            json!("network error in line_detection: reset")
+        ]
+    );
+    cluster.fails(4, ErrorCategory::Network, "reset").await;
+    assert_eq!(
+        why().await,
+        [json!("failed"), Value::Null],
+        "the reason is the error"
+    );
 }
 
 #[tokio::test]

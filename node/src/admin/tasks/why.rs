@@ -2,7 +2,7 @@ use async_trait::async_trait;
 use chrono::Utc;
 use clap::Args;
 use parkhang_core::domain::{JobKey, VolumeId};
-use parkhang_core::policy::diagnosis::{ClusterFacts, of_task};
+use parkhang_core::policy::diagnosis::{ClusterFacts, Reason, of_task};
 use parkhang_state::StateStore;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -30,6 +30,8 @@ pub struct Explanation {
     /// A word for programs: finished, failed, running, at_service, overdue, budget, job, backing_off, no_leader, no_pool, no_model, service_paused, limit, suspect, no_slot, no_queue, unpublished, in_queue, received, missing or nothing.
     blocker: &'static str,
     reason: String,
+    /// Error that the last try of the stage ended with, where it is not the reason.
+    last_error: Option<String>,
     /// What to do about it, if there is something.
     advice: Option<String>,
 }
@@ -54,11 +56,14 @@ impl Command for Why {
         };
         let message = message_of(&admin.store, config, (&task, &job), &cluster).await?;
         let found = of_task(&task, &job, &cluster, message.as_ref());
+        let is_told = matches!(found, Reason::Failed { .. } | Reason::BackingOff { .. });
+        let last_error = task.last_error.as_ref().filter(|_| !is_told);
         Ok(Explanation {
             volume: task.volume.to_string(),
             state: State::of(&task, &job),
             blocker: found.as_str(),
             reason: in_words(&found, cluster.now),
+            last_error: last_error.map(ToString::to_string),
             advice: advice(&found, &job.key, &admin.stages),
         })
     }
@@ -78,10 +83,10 @@ async fn with_requests(admin: &Admin, job: &JobKey, refusal: Refusal) -> Result<
 
 impl Answer for Explanation {
     fn text(&self) -> String {
-        let advice = self
-            .advice
-            .as_ref()
-            .map_or(String::new(), |advice| format!("\n{advice}"));
-        format!("{}: {}{advice}", self.volume, self.reason)
+        let reason = format!("{}: {}", self.volume, self.reason);
+        let error = self.last_error.as_ref();
+        let error = error.map(|error| format!("its last try failed: {error}"));
+        let lines = [Some(reason), error, self.advice.clone()];
+        lines.into_iter().flatten().collect::<Vec<_>>().join("\n")
     }
 }

@@ -93,11 +93,25 @@ fn a_service_that_reads_pages_and_is_away_is_what_a_volume_waits_for() {
         not_before: Some(at(20)),
         ..fresh()
     };
-    let reason = Reason::ServicePaused {
+    let reason_at = |pauses: &[i64]| {
+        let of_vision = |seconds: &i64| ServiceRecord {
+            name: "vision".to_owned(),
+            ..paused_until(*seconds)
+        };
+        let cluster = ClusterFacts {
+            services: pauses.iter().map(of_vision).collect(),
+            ..cluster(&[], &[])
+        };
+        of_task(&task, &job, &cluster, None)
+    };
+    let waits_until = |seconds: i64| Reason::ServicePaused {
         stage: stage("read"),
         service: "vision".to_owned(),
-        until: at(20),
+        until: at(seconds),
         error: Some(message.to_owned()),
     };
-    assert_eq!(of_task(&task, &job, &cluster(&[], &[]), None), reason);
+    assert_eq!(reason_at(&[]), waits_until(20));
+    assert_eq!(reason_at(&[10]), waits_until(20));
+    // A try at 20 s would be in vain.
+    assert_eq!(reason_at(&[60]), waits_until(60));
 }
