@@ -7,7 +7,7 @@ LINES holds `VOLUME_IMAGE_LINE.png` with the text in `.txt`. Every fifth page is
 weights end between those of `--model` and the learnt ones; every fifth of the other pages chooses where, and what is lost elsewhere counts
 there as much as what is gained here.
 
-So that nothing is forgotten, every other batch holds lines from elsewhere: real ones of OTHER_LINES, `COLLECTION_PAGE_LINE.png` or `.jpg`
+So that nothing is forgotten, half of the lines are from elsewhere: real ones of OTHER_LINES, `COLLECTION_PAGE_LINE.png` or `.jpg`
 with their `.txt`, of which every eighth page of a collection is read before and after and never trained on, and lines that are rendered in
 FONTS, out of CORPUS or else out of the corrected texts. HELD_OUT_LINES are read before and after. All of these may be left out. Without
 OTHER_LINES the weights go half of the way at most, and yet more is lost elsewhere; without HELD_OUT_LINES either, how much is not known.

@@ -1,4 +1,4 @@
-"""A network in training: its optimiser, the moving average of its weights, and what a wider one can teach it."""
+"""A network in training: its optimiser, the moving average of its weights, what a wider one can teach it, and what it should keep."""
 
 import argparse
 import copy
@@ -17,16 +17,22 @@ PARTS = ("net", "average", "optimiser")
 
 
 class Learner:
-    """A network with its optimiser and the moving average of its weights, which is what is scored and saved."""
+    """A network with its optimiser and the moving average of its weights, which is what is scored and saved.
 
-    def __init__(self, net: RecognitionNet, rate: float, decay: float):
-        for module in net.modules():
-            if isinstance(module, nn.modules.batchnorm._BatchNorm):
-                module.momentum = 0.01  # batches of real and of rendered lines differ: average over many
+    Where it `keeps_statistics` it normalises by those that it has, as in reading: small batches are none to normalise by.
+    """
+
+    def __init__(self, net: RecognitionNet, rate: float, decay: float, keeps_statistics: bool = False):
+        norms = [module for module in net.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm)]
+        for norm in norms:
+            norm.momentum = 0.01  # batches of real and of rendered lines differ: average over many
         self.net, self.average, self.decay = net, copy.deepcopy(net), decay
         fused = {"fused": True} if next(net.parameters()).is_cuda else {}
         self.optimiser = torch.optim.AdamW(net.parameters(), lr=rate, betas=(0.9, 0.98), weight_decay=1e-2, **fused)
         self.net.train()
+        if keeps_statistics:
+            for norm in norms:
+                norm.eval()
 
     def learn(self, loss: torch.Tensor, rate: float, step: int):
         """Makes the step of this number, from 1; the average of the first ones is one of few."""
@@ -58,7 +64,7 @@ class Teacher:
             if isinstance(module, nn.Dropout):
                 module.p = arguments.teacher_dropout
         self.rate = arguments.teacher**-0.5
-        self.learner = Learner(net, arguments.rate * self.rate, arguments.average)
+        self.learner = Learner(net, arguments.rate * self.rate, arguments.average, arguments.keep_statistics)
         self.smoothing, self.bf16 = arguments.smoothing, arguments.bf16
 
     def outputs(self, batch: Collated, rate: float, step: int) -> tuple[list[torch.Tensor], torch.Tensor]:
@@ -89,8 +95,26 @@ def ctc(logits: torch.Tensor, frames: torch.Tensor, target: Target, smoothing: f
     return loss - smoothing * log_probs.mean() if smoothing else loss
 
 
+def kept(logits: torch.Tensor, former: torch.Tensor, frames: torch.Tensor, target: Target) -> torch.Tensor:
+    """The divergence from what a former network gives, in the lines to whose text that gives a higher probability.
+
+    After Li and Hoiem, "Learning without Forgetting", 2016.
+    """
+    with torch.no_grad():
+        own, other = (
+            F.ctc_loss(each.permute(2, 0, 1).log_softmax(-1), target[0], frames, target[1], reduction="none")
+            for each in (logits, former)
+        )
+    return (distillation_by_line(logits, former, frames, target) * (other < own)).mean()
+
+
 def distillation(logits: torch.Tensor, taught: torch.Tensor, frames: torch.Tensor, target: Target) -> torch.Tensor:
+    """The divergence from a teacher's distributions, as the mean of the lines."""
+    return distillation_by_line(logits, taught, frames, target).mean()
+
+
+def distillation_by_line(logits: torch.Tensor, taught: torch.Tensor, frames: torch.Tensor, target: Target) -> torch.Tensor:
     """The divergence from a teacher's distributions, summed over the frames of a line and divided by its classes, as the CTC loss is."""
     apart = F.kl_div(logits.log_softmax(1), taught.log_softmax(1), reduction="none", log_target=True).sum(1)
     within = (torch.arange(apart.shape[1]) < frames[:, None]).to(apart.device)
-    return ((apart * within).sum(1) / target[1].clamp(min=1).to(apart.device)).mean()
+    return (apart * within).sum(1) / target[1].clamp(min=1).to(apart.device)

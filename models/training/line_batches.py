@@ -1,52 +1,56 @@
 """Batches of augmented lines for the training of the recogniser, made on the spot or by processes of their own."""
 
 import argparse
-import random
-import time
 import zlib
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import torch
-from torch.utils.data import DataLoader, IterableDataset, get_worker_info
+from torch.utils.data import IterableDataset, get_worker_info
 
+from batch_feed import Drawing, fed
 from line_augmentation import augment
 from line_pieces import STRIDE, piece
 from line_samples import Sample, pool_shard
 from line_text import Symbols, as_printed, stacks
 from render_lines import HEIGHT
 
-FEWEST_SORTED, COLUMNS_A_SORTED_LINE = 400, 25
-BATCHES_AHEAD = 4
 HARD_WEIGHT = 2.0
 """How much more often the lines of `--hard` collections are drawn than their number asks for."""
-SHARDS_LOOKED_FOR_AFTER = 0.5
+SPREAD = 0.1
+"""Share of its width by which the lines of a batch are wider or narrower than the one that was drawn first."""
 
 Heads = tuple[Symbols, Symbols]
 Collated = tuple[torch.Tensor, torch.Tensor, list[tuple[torch.Tensor, torch.Tensor]]]
 
 
-class Batches:
-    """Endless batches of lines of about the same width. Of the shards of the pool they take one part of so many."""
+def width_of(sample: Sample) -> int:
+    return sample.ink.shape[1]
+
+
+class Batches(Drawing):
+    """Endless batches of lines of about the same width. Of the shards of the pool they take one part of so many.
+
+    Batches have lines of both kinds, as the norms of the network take their statistics: those of real lines or of rendered ones
+    alone are not the ones that lines are read with.
+    """
 
     def __init__(
         self, pool: Path, real: list[Sample], arguments: argparse.Namespace, part: int = 0, parts: int = 1, step: int = 0
     ):
+        super().__init__(arguments, part, step)
         self.folder, self.real_share, self.columns = pool, arguments.real_share, arguments.columns
         self.joined_share, self.rendered_strength = arguments.joined_share, arguments.rendered_strength
         self.part, self.parts, self.hard = part, parts, arguments.hard
-        seed = arguments.seed + 1000 * part + 1_000_003 * step
-        self.rng, self.noise = random.Random(seed), np.random.default_rng(seed)
         self.loaded: list[str] = []
         self.rendered: list[Sample] = []
-        self.queue: list[list[int]] = []
-        self.order: list[int] = []
         self.draw_from(real)
 
     def draw_from(self, real: list[Sample]):
-        self.real = sorted(real, key=lambda sample: sample.ink.shape[1])
+        self.real = sorted(real, key=width_of)
         self.by_group: dict[str, list[Sample]] = defaultdict(list)
         for sample in self.real:
             self.by_group[sample.group].append(sample)
@@ -55,69 +59,44 @@ class Batches:
     def urgency(self, sample: Sample) -> float:
         return HARD_WEIGHT if self.hard and self.hard in sample.group else 1.0
 
-    def state(self) -> dict:
-        return {"rng": self.rng.getstate(), "noise": self.noise.bit_generator.state, "loaded": list(self.loaded)} | {
-            "queue": [list(batch) for batch in self.queue],
-            "order": list(self.order),
-        }
+    def is_ready(self) -> bool:
+        return bool(self.rendered or self.real and self.real_share >= 1)
 
-    def restore(self, state: dict):
-        for name in state["loaded"]:
-            self.load(name)
-        self.rng.setstate(state["rng"])
-        self.noise.bit_generator.state = state["noise"]
-        self.queue, self.order = state["queue"], state["order"]
+    def shards(self) -> list[str]:
+        return list(self.loaded)
 
-    def load(self, name: str):
-        self.rendered.extend(sample for sample in pool_shard(self.folder / name) if sample.legible())
-        self.loaded.append(name)
+    def load(self, names: list[str]):
+        for name in names:
+            self.rendered.extend(sample for sample in pool_shard(self.folder / name) if sample.legible())
+        self.rendered.sort(key=width_of)
+        self.loaded += names
 
     def refresh(self):
         known = set(self.loaded)
-        for path in sorted(self.folder.glob("*.npz")):
-            if path.name not in known and zlib.crc32(path.name.encode()) % self.parts == self.part:
-                self.load(path.name)
-
-    def split(self, samples: list[int]) -> list[list[int]]:
-        def width(number: int) -> int:
-            return self.rendered[number].ink.shape[1]
-
-        batches: list[list[int]] = [[]]
-        for number in sorted(samples, key=width):
-            if batches[-1] and (len(batches[-1]) + 1) * width(number) > self.columns:
-                batches.append([])
-            batches[-1].append(number)
-        self.rng.shuffle(batches)
-        return batches
+        names = (path.name for path in sorted(self.folder.glob("*.npz")) if path.name not in known)
+        self.load([name for name in names if zlib.crc32(name.encode()) % self.parts == self.part])
 
     def next(self) -> list[tuple[np.ndarray, str]]:
+        self.look_for_shards()
         if self.real and self.rng.random() < self.real_share:
-            return [self.augmented(*self.joined(sample), 1.0) for sample in self.real_batch()]
-        while not self.queue:
-            if not self.order:
-                self.refresh()
-                self.order = list(range(len(self.rendered)))
-                self.rng.shuffle(self.order)
-            if not self.order:
-                time.sleep(SHARDS_LOOKED_FOR_AFTER)
-                continue
-            sorted_at_once = max(FEWEST_SORTED, self.columns // COLUMNS_A_SORTED_LINE)
-            self.queue = self.split(self.order[:sorted_at_once])
-            self.order = self.order[sorted_at_once:]
-        chosen = (self.rendered[number] for number in self.queue.pop())
-        return [self.augmented(sample.ink, sample.text, self.rendered_strength) for sample in chosen]
+            width = width_of(self.rng.choices(self.real, self.weights)[0])
+        else:
+            width = width_of(self.rng.choice(self.rendered))
+        count = max(2, self.columns // width)
+        real = self.about_as_wide(self.real, self.weights, width, sum(self.rng.random() < self.real_share for _ in range(count)))
+        rendered = self.about_as_wide(self.rendered, None, width, count - len(real))
+        lines = [self.augmented(*self.joined(sample), 1.0) for sample in real]
+        return lines + [self.augmented(sample.ink, sample.text, self.rendered_strength) for sample in rendered]
+
+    def about_as_wide(self, samples: list[Sample], weights: list[float] | None, width: int, most: int) -> list[Sample]:
+        """Some of the samples, which are in the order of their widths, that differ little in it; no more than there are."""
+        low, high = width * (1 - SPREAD), width * (1 + SPREAD)
+        near = slice(bisect_left(samples, low, key=width_of), bisect_right(samples, high, key=width_of))
+        count = min(most, near.stop - near.start)
+        return self.rng.choices(samples[near], weights and weights[near], k=count) if count else []
 
     def augmented(self, ink: np.ndarray, text: str, strength: float) -> tuple[np.ndarray, str]:
-        other = self.rng.choice(self.rendered or self.real).ink
-        return augment(self.rng, self.noise, ink, other, strength), text
-
-    def real_batch(self) -> list[Sample]:
-        around = self.rng.choices(range(len(self.real)), self.weights)[0]
-        count = max(2, self.columns // self.real[around].ink.shape[1])
-        start = max(0, min(around - 2 * count, len(self.real) - 4 * count))
-        near = range(start, min(start + 4 * count, len(self.real)))
-        chosen = set(self.rng.choices(near, [self.weights[number] for number in near], k=count))
-        return [self.real[number] for number in sorted(chosen)]
+        return augment(self.rng, self.noise, ink, self.rng.choice(self.rendered or self.real).ink, strength), text
 
     def joined(self, sample: Sample) -> tuple[np.ndarray, str]:
         """The line, or pieces of lines of its collection in one line of about the same width."""
@@ -187,15 +166,6 @@ def collated(batches: Batches, heads: Heads, arguments: argparse.Namespace, step
             images, frames, targets = collate(batches.next(), heads)
             yield images.to(device), frames, [(classes.to(device), numbers) for classes, numbers in targets]
     feed = Feed(batches.folder, batches.real, heads, arguments, step)
-    loader = DataLoader(
-        feed,
-        batch_size=None,
-        num_workers=arguments.workers,
-        prefetch_factor=BATCHES_AHEAD,
-        pin_memory=device.type == "cuda",
-        multiprocessing_context="fork",
-        in_order=False,
-    )
-    for images, frames, targets in loader:
+    for images, frames, targets in fed(feed, arguments):
         images = images.to(device, non_blocking=True).float() / 255
         yield images, frames, [(classes.to(device, non_blocking=True), numbers) for classes, numbers in targets]

@@ -31,6 +31,8 @@ DOUBT = 0.2
 SEGMENTER_THRESHOLD = "0.85"
 # Of the weights of `--init` in those of the recogniser that goes on from them.
 START_SHARE = 0.5
+# Of the training of a recogniser, for each of its networks to go on with the statistics of its norms kept.
+KEPT_SHARE = 0.1
 COLUMNS = 10_000
 """Of a batch for which the rates of the recogniser are; for others they grow with the root."""
 # Pages that share their text with held-out lines.
@@ -152,19 +154,28 @@ def recogniser(arguments: argparse.Namespace):
     rates = ("--rate", 1.5e-3 * larger, "--last-rate", 1e-5, "--warm-up", 300, "--cut-at", arguments.cut_at)
     if arguments.init:
         rates = ("--init", arguments.init, "--rate", 6e-4 * larger, "--last-rate", 5e-6, "--start-share", START_SHARE)
-    real = ("--real-share", 0.4, "--smoothing", 0.02, *seeded(arguments, 21), "--hard", "Tibschol", "--unseen", arguments.unseen)
-    chosen = ("--charset", SHIPPED / "charset.json", "--out", weights, "--threads", arguments.threads, "--resume", *length(arguments))
+    data += ("--hard", "Tibschol", "--unseen", arguments.unseen, "--charset", SHIPPED / "charset.json", "--resume")
     processor = ("--device", arguments.device, "--workers", arguments.workers, "--columns", arguments.columns)
-    processor += ("--teacher", arguments.teacher, *(("--bf16",) if arguments.bf16 else ()))
-    work.script("train", "train_recogniser.py", *data, *checks, *rates, *real, *chosen, *processor)
-    bundle(arguments, weights)
+    processor += ("--threads", arguments.threads, *(("--bf16",) if arguments.bf16 else ()))
+    chosen = ("--out", weights, "--real-share", 0.4, "--smoothing", 0.02, "--teacher", arguments.teacher, *seeded(arguments, 21))
+    networks = [WEIGHTS, *([f"{WEIGHTS}.teacher"] if arguments.teacher else [])]
+    rest = length(arguments, 1 - KEPT_SHARE * len(networks))
+    work.script("train", "train_recogniser.py", *data, *checks, *rates, *chosen, *rest, *processor)
+    kept = [work / f"kept-{network}" for network in networks]
+    for number, (network, out) in enumerate(zip(networks, kept)):
+        former = work / network
+        chosen = ("--init", former, "--keep", former, "--out", out, "--real-share", 0.45, *seeded(arguments, 61 + number))
+        rates = ("--rate", 2e-4 * larger, "--last-rate", 1e-5, "--warm-up", 20, "--average", 0.98, *length(arguments, KEPT_SHARE))
+        work.script(f"train-kept-{number}", "train_recogniser.py", *data, *checks, *chosen, *rates, *processor)
+    bundle(arguments, kept[0], [weights, *kept])
 
 
-def bundle(arguments: argparse.Namespace, weights: Path):
-    log = entries(weights)
-    scores = next(entry["scores"] for entry in reversed(log) if "scores" in entry)
+def bundle(arguments: argparse.Namespace, weights: Path, trained: list[Path]):
+    """The bundle of these weights and of what lies beside them as their teacher, after one training for each of `trained`."""
+    efforts = ", then ".join(effort(entries(each)) for each in trained)
+    scores = next(entry["scores"] for entry in reversed(entries(weights)) if "scores" in entry)
     training = {
-        "description": f"make_model.py recogniser, {effort(log)}, {seed_and_start(arguments)}",
+        "description": f"make_model.py recogniser, {efforts}, {seed_and_start(arguments)}",
         "data": sources(arguments, "fonts", "corpus", "pages", "lines"),
         "scores": {f"character error rate, {group}": score[1] for group, score in scores.items()},
     }

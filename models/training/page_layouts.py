@@ -253,8 +253,10 @@ def pecha(rng: random.Random, fonts: list[str], corpus: Corpus, frame_height: in
     return canvas
 
 
-def book(rng: random.Random, fonts: list[str], corpus: Corpus, frame_height: int, oversampling: float) -> Canvas:
-    """Modern portrait page: header, paragraphs, verses, titles, footnotes, sometimes two columns."""
+def book(
+    rng: random.Random, fonts: list[str], corpus: Corpus, frame_height: int, oversampling: float, columns: int | None = None
+) -> Canvas:
+    """Modern portrait page: header, paragraphs, verses, titles, footnotes, sometimes two columns unless their number is given."""
     style = pick_style(rng, fonts)
     style.jitter = 0.0
     style.spread = 0.0
@@ -269,7 +271,8 @@ def book(rng: random.Random, fonts: list[str], corpus: Corpus, frame_height: int
     pitch = (bottom - top) / lines
     size = font_size_for(style, pitch, rng, 1.7)
     metrics = font_metrics(style.font)
-    columns = 2 if rng.random() < 0.12 else 1
+    drawn = 2 if rng.random() < 0.12 else 1
+    columns = columns or drawn
     gutter = width * rng.uniform(0.03, 0.07)
     column_width = (width - 2 * margin_x - gutter * (columns - 1)) / columns
     header = rng.random() < 0.6

@@ -15,7 +15,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from page_drawing import ABOVE_HEAD, BELOW_HEAD, Corpus, font_paths
+from page_drawing import ABOVE_HEAD, BELOW_HEAD, Canvas, Corpus, font_paths
 from page_layouts import book, pecha, sheet
 from page_preparation import TILE, frame_size, prepare, tiles
 from scan_effects import bilevel_scan, distort, grey_scan, inked, red_ink
@@ -56,6 +56,12 @@ def legible_scan(rng: random.Random, fonts: list[str], corpus: Corpus) -> Scan:
             return scan
 
 
+def line_pitch(canvas: Canvas) -> float:
+    """In pixels."""
+    band_rows = cv2.connectedComponentsWithStats(canvas.bands)[2][1:, cv2.CC_STAT_HEIGHT]
+    return float(np.median(band_rows)) / (ABOVE_HEAD + BELOW_HEAD) if band_rows.size else 40.0
+
+
 def render_scan(rng: random.Random, fonts: list[str], corpus: Corpus) -> Scan:
     """A page with every layout and degradation there is."""
     noise = np.random.default_rng(rng.getrandbits(63))
@@ -67,8 +73,7 @@ def render_scan(rng: random.Random, fonts: list[str], corpus: Corpus) -> Scan:
         canvas = book(rng, fonts, corpus, rng.choice((1536, 1536, 1536, 1024, rng.randint(500, 1536))), oversampling)
     else:
         canvas = sheet(rng, fonts, corpus, rng.choice((512, 1024)), oversampling)
-    band_rows = cv2.connectedComponentsWithStats(canvas.bands)[2][1:, cv2.CC_STAT_HEIGHT]
-    pitch = float(np.median(band_rows)) / (ABOVE_HEAD + BELOW_HEAD) if band_rows.size else 40.0
+    pitch = line_pitch(canvas)
     ink, bands, areas = distort(rng, noise, canvas, pitch)
     letter = pitch * 0.35
     strokes = inked(rng, noise, ink, letter)

@@ -1,10 +1,11 @@
 """Renders pages with their truth, for scoring by `node eval`: fonts that are never trained on, text line by line.
 
-    python render_truth_pages.py --fonts FONT_DIR --corpus corpus.txt --out FOLDER --pages 40 --seed 70 [--degraded]
+    python render_truth_pages.py --fonts FONT_DIR --corpus corpus.txt --out FOLDER --pages 40 --seed 70 [--degraded | --columns 2]
 
 FOLDER receives `NAME.png` and `NAME.json` with the text and the outline of every line, in pixels of the image. A page is a leaf of
 five to eight lines of running text, turned a little, inked, and scanned as bilevel or grey image. With `--degraded` it is as the
-segmenter is trained on them (`render_pages.py`): of every layout, worn, curled, stained and badly scanned.
+segmenter is trained on them (`render_pages.py`): of every layout, worn, curled, stained and badly scanned. With `--columns` it is of a modern
+book that has so many, read one after the other.
 """
 
 import argparse
@@ -16,9 +17,9 @@ import cv2
 import numpy as np
 
 from page_drawing import Canvas, Corpus, HELD_OUT_FONTS, Run, advance, font_metrics, font_paths
-from page_layouts import frame_rules
+from page_layouts import book, frame_rules
 from render_lines import Recorder, clean_scan
-from render_pages import legible_scan
+from render_pages import legible_scan, line_pitch
 from scan_effects import bilevel_scan, inked
 
 WIDEST_ANGLE = 1.5
@@ -57,19 +58,37 @@ def leaf(rng: random.Random, font: str, corpus: Corpus) -> tuple[np.ndarray, lis
         top = margin_y + row * pitch
         text = set_line(canvas, font, source, x0, x1, top + above, size)
         truth.append((text, np.array([[x0, top], [x1, top], [x1, top + pitch], [x0, top + pitch]])))
-    angle = rng.uniform(-WIDEST_ANGLE, WIDEST_ANGLE)
-    turn = cv2.getRotationMatrix2D((width / 2, height / 2), angle, 1.0)
+    grey, turn = turned_scan(rng, canvas, pitch)
+    return grey, [(text, corners @ turn[:, :2].T + turn[:, 2]) for text, corners in truth]
+
+
+def turned_scan(rng: random.Random, canvas: Canvas, pitch: float) -> tuple[np.ndarray, np.ndarray]:
+    """A grey image of a page that lies askew, and the matrix of its turn."""
+    height, width = canvas.ink.shape
+    turn = cv2.getRotationMatrix2D((width / 2, height / 2), rng.uniform(-WIDEST_ANGLE, WIDEST_ANGLE), 1.0)
     noise = np.random.default_rng(rng.getrandbits(63))
     strokes = inked(rng, noise, cv2.warpAffine(canvas.ink, turn, (width, height)), 0.35 * pitch)
-    grey = (bilevel_scan if rng.random() < 0.5 else clean_scan)(rng, noise, strokes)
-    return grey, [(text, corners @ turn[:, :2].T + turn[:, 2]) for text, corners in truth]
+    return (bilevel_scan if rng.random() < 0.5 else clean_scan)(rng, noise, strokes), turn
+
+
+def book_page(rng: random.Random, font: str, corpus: Corpus, columns: int) -> tuple[np.ndarray, list[tuple[str, np.ndarray]]]:
+    """The same of a page of a book."""
+    canvas = book(rng, [font], corpus, 1536, rng.choice((1.0, 1.3, 1.7)), columns)
+    grey, turn = turned_scan(rng, canvas, line_pitch(canvas))
+    areas = cv2.warpAffine(canvas.areas.astype(np.float32), turn, grey.shape[::-1], flags=cv2.INTER_NEAREST)
+    return grey, outlined(canvas.texts, areas)
 
 
 def degraded(rng: random.Random, font: str, corpus: Corpus) -> tuple[np.ndarray, list[tuple[str, np.ndarray]]]:
     """The same of any page there is."""
     scan = legible_scan(rng, [font], corpus)
-    outlines = ((text, outline(scan.areas == number)) for number, text in enumerate(scan.texts, 1))
-    return scan.grey, [(text, corners) for text, corners in outlines if len(corners)]
+    return scan.grey, outlined(scan.texts, scan.areas)
+
+
+def outlined(texts: list[str], areas: np.ndarray) -> list[tuple[str, np.ndarray]]:
+    """The texts with the corners of their areas, which are numbered from 1; without those that have none."""
+    outlines = ((text, outline(areas == number)) for number, text in enumerate(texts, 1))
+    return [(text, corners) for text, corners in outlines if len(corners)]
 
 
 def outline(area: np.ndarray) -> np.ndarray:
@@ -85,7 +104,9 @@ def main():
     parser.add_argument("--out", required=True, type=Path)
     parser.add_argument("--pages", type=int, default=40)
     parser.add_argument("--seed", type=int, default=70)
-    parser.add_argument("--degraded", action="store_true", help="pages of every layout and degradation")
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--degraded", action="store_true", help="pages of every layout and degradation")
+    kind.add_argument("--columns", type=int, help="pages of books with so many columns")
     arguments = parser.parse_args()
     fonts, corpus = font_paths(arguments.fonts, held_out=True), Corpus(arguments.corpus)
     assert all(Path(font).name in HELD_OUT_FONTS for font in fonts)
@@ -93,7 +114,10 @@ def main():
     for page in range(arguments.pages):
         rng = random.Random(arguments.seed * 1_000_003 + page)
         font = fonts[page % len(fonts)]
-        grey, lines = (degraded if arguments.degraded else leaf)(rng, font, corpus)
+        if arguments.columns:
+            grey, lines = book_page(rng, font, corpus, arguments.columns)
+        else:
+            grey, lines = (degraded if arguments.degraded else leaf)(rng, font, corpus)
         name = f"page_{page:03d}"
         cv2.imwrite(str(arguments.out / f"{name}.png"), grey)
         truth = [{"text": text, "polygon": np.round(corners.astype(float), 1).tolist()} for text, corners in lines]

@@ -5,11 +5,13 @@
         --minutes 20 --check held=HELD_OUT_POOL
 
 Both heads are trained together, each with the CTC loss. Batches hold lines of about the same width and about `--columns`
-columns; a share of `--real-share` of them holds real lines, small collections more often than their size asks for. Some of the real
+columns; a share of `--real-share` of these are real lines, small collections more often than their size asks for. Some of the real
 lines are joined from pieces of others (`line_pieces.py`), once there are weights that can read them: those of `--init`, or the ones
 of step `--cut-at`, which also sort out lines whose text must be another's. The learning rate warms up, stays, and falls over the last
 `--fall-share` of `--steps`, or of `--minutes` on a machine whose speed varies. What is scored and saved is a moving average of the
-weights, at the end with a `--start-share` of those of `--init`: the mean of both is often better than either.
+weights, at the end with a `--start-share` of those of `--init`: the mean of both is often better than either. `--keep-statistics` goes
+on from weights with the statistics of norms that they have. `--keep` is for learning something new in few and small batches: it does so
+too, and what other weights read better, those of `--init` as a rule, is learnt from them.
 Shards that appear in POOL during training are picked up.
 
 OUT.state holds all that `--resume` needs to go on after the last checkpoint; with `--steps` the batches are then those of a run
@@ -38,7 +40,7 @@ from safetensors.torch import load_file, save_file
 
 from averaged_weights import move_towards
 from checkpoint import load_state, load_weights, replace, save_state
-from learner import Learner, Teacher, ctc, distillation, forward
+from learner import Learner, Teacher, ctc, distillation, forward, kept
 from line_batches import Batches, Heads, collate, collated
 from line_pieces import TSHEG, Cut, cuts
 from line_samples import Sample, all_lines, pool_shard, real_lines
@@ -129,11 +131,11 @@ def load_net(charset: str, weights: str | None) -> tuple[RecognitionNet, Heads]:
 
 
 @torch.no_grad()
-def blend(net: RecognitionNet, start: RecognitionNet, share: float, known: int):
-    """Moves weights towards those they began from, but for the stacks after the first `known`, which began as guesses."""
-    state = net.state_dict()
+def blend(net: RecognitionNet, start: str, arguments: argparse.Namespace):
+    """Moves weights towards those they began from, but for stacks that these do not know, which began as guesses."""
+    known, state = len(load_file(start)["hst.bias"]), net.state_dict()
     learnt = {name: value[known:].clone() for name, value in state.items() if name.startswith("hst.")}
-    move_towards(net, start, share)
+    move_towards(net, load_net(arguments.charset, start)[0].to(arguments.device), arguments.start_share)
     for name, value in learnt.items():
         state[name][known:] = value
 
@@ -188,6 +190,8 @@ def main():
     parser.add_argument("--teacher-init", help="weights for the teacher to start from")
     parser.add_argument("--teacher-dropout", type=float, default=0.05, help="it is wide enough to learn the real lines by heart")
     parser.add_argument("--teacher-until", type=float, default=0.6, help="share of the training in which the teacher learns")
+    parser.add_argument("--keep", help="weights of the same charset, to whose distributions to keep in lines that they read better")
+    parser.add_argument("--keep-statistics", action="store_true", help="normalise by the statistics of --init, as in reading")
     parser.add_argument("--start-share", type=float, default=0.0, help="of the weights of --init in what is saved at the end")
     parser.add_argument("--resume", action="store_true", help="go on after the last checkpoint of OUT")
     parser.add_argument("--checkpoint-every", type=int, default=600, help="steps")
@@ -199,6 +203,8 @@ def main():
     arguments = parser.parse_args()
     if arguments.start_share and not arguments.init:
         parser.error("--start-share is of the weights of --init")
+    if arguments.keep:
+        arguments.keep_statistics = True
     torch.manual_seed(arguments.seed)
     torch.set_num_threads(arguments.threads)
     cv2.setNumThreads(1)
@@ -231,8 +237,9 @@ def main():
         real = cuttable(cutter, real, heads, arguments) or real
     print("lines: real", len(real), "to check", len(checks), f"after {time.monotonic() - started:.0f} s", flush=True)
 
-    student = Learner(net, arguments.rate, arguments.average)
+    student = Learner(net, arguments.rate, arguments.average, arguments.keep_statistics)
     teacher = Teacher(net, arguments) if arguments.teacher else None
+    former = load_net(arguments.charset, arguments.keep)[0].to(arguments.device).eval() if arguments.keep else None
     batches, all_real = Batches(arguments.pool, real, arguments), real
     state_path, log_path = Path(arguments.out + ".state"), Path(arguments.out + ".jsonl")
     step, lines, before, mean = 0, 0, 0.0, None
@@ -284,6 +291,12 @@ def main():
             apart = [distillation(*pair, frames, target) for *pair, target in zip(outputs, taught, targets)]
             loss = loss + min(1.0, done / DISTILLED_FROM) * sum(apart)
             current = [*losses, apart[-1], loss_of_teacher]
+        if former:
+            with torch.no_grad():
+                known = forward(former, images, arguments.bf16)
+            forgotten = [kept(*pair, frames, target) for *pair, target in zip(outputs, known, targets)]
+            loss = loss + sum(forgotten)
+            current = [*current, forgotten[-1]]
         student.learn(loss, rate, step)
         current = torch.stack(current).detach().double()
         mean = current if mean is None else 0.98 * mean + 0.02 * current
@@ -302,8 +315,9 @@ def main():
             log(scores=error_rates(student.average, checks, heads))
     average = student.average
     if arguments.start_share:
-        known = len(load_file(arguments.init)["hst.bias"])
-        blend(average, load_net(arguments.charset, arguments.init)[0].to(arguments.device), arguments.start_share, known)
+        blend(average, arguments.init, arguments)
+        if teacher and arguments.teacher_init:
+            blend(teacher.learner.average, arguments.teacher_init, arguments)
     save(average, arguments.out)
     if teacher:
         save(teacher.learner.average, f"{arguments.out}.teacher")

@@ -16,6 +16,7 @@ import copy
 import math
 import random
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -23,17 +24,21 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
 from torch.nn import functional as F
+from torch.utils.data import IterableDataset, get_worker_info
 
 from averaged_weights import move_towards
+from batch_feed import Drawing, fed
 from checkpoint import load_state, replace, save_state
 from segmentation_net import SegmentationNet
+
+Drawn = tuple[torch.Tensor, torch.Tensor]
 
 
 class Pool:
     """Bit-packed tiles of all shards in a folder."""
 
-    def __init__(self, folder: str):
-        self.folder = Path(folder)
+    def __init__(self, folder: Path):
+        self.folder = folder
         self.loaded: list[str] = []
         self.pages: list[np.ndarray] = []
         self.bands: list[np.ndarray] = []
@@ -85,17 +90,62 @@ def crop_with_text(rng: random.Random, page: np.ndarray, band: np.ndarray, size:
     return page[window], band[window]
 
 
-def batch(rng: random.Random, noise: np.random.Generator, pools: list[tuple[float, Pool]], size: int, crop: int):
-    weights = [weight for weight, _ in pools]
-    pages, bands = [], []
-    for _ in range(size):
-        page, band = rng.choices(pools, weights)[0][1].sample(rng)
-        if crop < page.shape[0]:
-            page, band = crop_with_text(rng, page, band, crop)
-        pages.append(augment(rng, noise, page))
-        bands.append(band)
-    to_tensor = lambda arrays: torch.from_numpy(np.stack(arrays)[:, None].astype(np.float32))
-    return to_tensor(pages), to_tensor(bands)
+class Batches(Drawing):
+    """Endless batches of augmented squares of the pool and, with their share, of real pages."""
+
+    def __init__(self, arguments: argparse.Namespace, part: int = 0, step: int = 0):
+        super().__init__(arguments, part, step)
+        self.size, self.crop = arguments.batch, arguments.crop
+        self.pools, self.weights = [Pool(arguments.pool)], [1.0]
+        if arguments.real:
+            self.pools.append(Pool(arguments.real))
+            self.weights = [1 - arguments.real_share, arguments.real_share]
+
+    def refresh(self):
+        for pool in self.pools:
+            pool.refresh()
+
+    def is_ready(self) -> bool:
+        return all(map(len, self.pools))
+
+    def shards(self) -> list[list[str]]:
+        return [pool.loaded for pool in self.pools]
+
+    def load(self, names: list[list[str]]):
+        for pool, of_pool in zip(self.pools, names):
+            for name in of_pool:
+                pool.load(name)
+
+    def next(self) -> Drawn:
+        """Pages and bands, `[batch, 1, crop, crop]`, of zeros and ones."""
+        self.look_for_shards()
+        pages, bands = [], []
+        for _ in range(self.size):
+            page, band = self.rng.choices(self.pools, self.weights)[0].sample(self.rng)
+            if self.crop < page.shape[0]:
+                page, band = crop_with_text(self.rng, page, band, self.crop)
+            pages.append(augment(self.rng, self.noise, page))
+            bands.append(band)
+        pages, bands = (torch.from_numpy(np.stack(squares)[:, None]) for squares in (pages, bands))
+        return pages, bands
+
+
+class Feed(IterableDataset):
+    """The batches of one of several processes, as bytes, to be sent sooner."""
+
+    def __init__(self, arguments: argparse.Namespace, step: int):
+        self.arguments, self.step = arguments, step
+
+    def __iter__(self) -> Iterator[Drawn]:
+        return iter(Batches(self.arguments, get_worker_info().id, self.step).next, None)
+
+
+def on_device(batches: Batches, arguments: argparse.Namespace, step: int) -> Iterator[Drawn]:
+    """The batches from a step on, on the device; of `--workers` processes, or of this one."""
+    drawn = fed(Feed(arguments, step), arguments) if arguments.workers else iter(batches.next, None)
+    for pages, bands in drawn:
+        pages, bands = (squares.to(arguments.device, non_blocking=True).float() for squares in (pages, bands))
+        yield pages.contiguous(memory_format=torch.channels_last), bands
 
 
 def segmentation_loss(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
@@ -129,8 +179,8 @@ def load(path: str) -> SegmentationNet:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pool", required=True, help="folder with rendered shards")
-    parser.add_argument("--real", help="folder with shards of real pages")
+    parser.add_argument("--pool", required=True, type=Path, help="folder with rendered shards")
+    parser.add_argument("--real", type=Path, help="folder with shards of real pages")
     parser.add_argument("--real-share", type=float, default=0.4, help="share of real tiles in a batch")
     parser.add_argument("--init", help="checkpoint to start from")
     parser.add_argument("--out", required=True)
@@ -141,20 +191,18 @@ def main():
     parser.add_argument("--crop", type=int, default=512, help="side of the squares that are trained on")
     parser.add_argument("--rate", type=float, default=3e-3, help="highest learning rate")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    parser.add_argument("--workers", type=int, default=0, help="processes that make the batches; this one, if none")
     parser.add_argument("--save-every", type=int, default=250)
     parser.add_argument("--resume", action="store_true", help="go on after the last checkpoint of OUT")
     arguments = parser.parse_args()
 
     torch.set_num_threads(1)
     torch.manual_seed(arguments.seed)
-    rng, noise = random.Random(arguments.seed), np.random.default_rng(arguments.seed)
-    pool = Pool(arguments.pool)
-    pools = [(1.0, pool)]
-    if arguments.real:
-        pools = [(1 - arguments.real_share, pool), (arguments.real_share, Pool(arguments.real))]
+    batches = Batches(arguments)
 
     model = load(arguments.init) if arguments.init else SegmentationNet()
-    model = model.to(memory_format=torch.channels_last).train()
+    model = model.to(arguments.device, memory_format=torch.channels_last).train()
     average = copy.deepcopy(model)
     decayed = [p for p in model.parameters() if p.ndim > 1]
     plain = [p for p in model.parameters() if p.ndim <= 1]
@@ -167,11 +215,7 @@ def main():
         state = load_state(state_path)
         for part, name in ((model, "model"), (average, "average"), (optimiser, "optimiser")):
             part.load_state_dict(state[name])
-        for (_, source), names in zip(pools, state["loaded"]):
-            for name in names:
-                source.load(name)
-        rng.setstate(state["rng"])
-        noise.bit_generator.state = state["noise"]
+        batches.restore(state["batches"])
         torch.set_rng_state(state["torch"])
         running, step, before = (state[name] for name in ("running", "step", "seconds"))
         print(f"goes on after step {step}", flush=True)
@@ -180,33 +224,30 @@ def main():
         return step / arguments.steps if arguments.steps else elapsed / (60 * arguments.minutes)
 
     started, elapsed = time.time() - before, before
+    feed = on_device(batches, arguments, step)
     while progress(elapsed) < 1:
-        if step % 100 == 0:
-            for _, source in pools:
-                source.refresh()
         rate = arguments.rate * learning_rate_share(progress(elapsed))
         for group in optimiser.param_groups:
             group["lr"] = rate
-        pages, bands = batch(rng, noise, pools, arguments.batch, arguments.crop)
-        with torch.autocast("cpu", torch.bfloat16):
-            logits = model(pages.contiguous(memory_format=torch.channels_last))
+        pages, bands = next(feed)
+        with torch.autocast(pages.device.type, torch.bfloat16):
+            logits = model(pages)
         loss = segmentation_loss(logits.float(), bands)
         optimiser.zero_grad(set_to_none=True)
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
         move_towards(average, model, 1 - min(0.998, (step + 1) / (step + 20)))
-        running = loss.item() if step == 0 else 0.98 * running + 0.02 * loss.item()
+        running = loss.detach() if step == 0 else 0.98 * running + 0.02 * loss.detach()
         step += 1
         elapsed = time.time() - started
         if step % 50 == 0:
-            print(f"step {step} loss {running:.4f} rate {rate:.5f} tiles {len(pool)} {elapsed:.0f} s", flush=True)
+            print(f"step {step} loss {float(running):.4f} rate {rate:.5f} {elapsed:.0f} s", flush=True)
         over = progress(elapsed) >= 1
         if step % arguments.save_every == 0 or over:
             state = {"model": model.state_dict(), "average": average.state_dict(), "optimiser": optimiser.state_dict()}
-            state |= {"rng": rng.getstate(), "noise": noise.bit_generator.state, "torch": torch.get_rng_state()}
-            state |= {"loaded": [source.loaded for _, source in pools]}
-            state |= {"step": step, "running": running, "seconds": elapsed}
+            state |= {"batches": batches.state(), "torch": torch.get_rng_state()}
+            state |= {"step": step, "running": float(running), "seconds": elapsed}
             save(average, arguments.out)
             save_state(state_path, state)
     print(f"{step} steps", flush=True)
