@@ -39,7 +39,7 @@ fn segmenter_error(bundle: &TempDir) -> WeightsError {
 fn a_bundle_in_a_folder_is_the_one_that_is_shipped() {
     let opened = Bundle::open(copy_of(RECOGNISER).path()).unwrap();
     let built_in = shipped::recogniser().unwrap();
-    assert_eq!(opened.name(), "parkhang-recogniser-10");
+    assert_eq!(opened.name(), "parkhang-recogniser-12");
     assert_eq!(opened.sha256(), built_in.sha256());
     assert_eq!(opened.description(), built_in.description());
     let symbols = opened.symbols("stacks").unwrap();

@@ -98,7 +98,7 @@ fn recogniser_scores_equal_pytorch() {
     for (doubt, file, head, classes) in [
         (1.0, "codepoints", "codepoints", 103),
         (1.0, "stacks", "stacks", 868),
-        (0.0, "second-codepoints", "codepoints", 103),
+        (0.0, "mixed-codepoints", "codepoints", 103),
     ] {
         let scores = scores(doubt, head);
         assert_eq!((scores.frames, scores.classes), (76, classes));

@@ -91,10 +91,10 @@ fn readers(second: f32) -> SecondReading<Reader, Reader> {
     }
 }
 
-/// Frames that the second network answered.
+/// Frames in which the second network has its share.
 fn read_again(answer: &Logits) -> Vec<usize> {
     (0..answer.frames)
-        .filter(|&frame| answer.frame(frame)[CLASSES - 1] == SECOND)
+        .filter(|&frame| answer.frame(frame)[CLASSES - 1] == FIRST + SHARE * (SECOND - FIRST))
         .collect()
 }
 
