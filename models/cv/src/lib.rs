@@ -18,6 +18,7 @@ pub mod contours;
 pub mod decode;
 pub mod geometry;
 pub mod illumination;
+pub mod linear;
 pub mod morphology;
 pub mod polygon;
 pub mod reading_order;

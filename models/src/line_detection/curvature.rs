@@ -44,7 +44,7 @@ pub(super) struct Course {
     /// Middle of the line in each slice, from left to right.
     pub centers: [Point; 5],
     /// Thicknesses of the slices together, in pixels.
-    thickness: i32,
+    pub thickness: i32,
 }
 
 impl Course {

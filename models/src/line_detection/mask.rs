@@ -44,8 +44,7 @@ pub(super) fn examine(
     let courses: Vec<Course> = contours.iter().map(|contour| Course::of(contour)).collect();
     let bends: Vec<Bend> = courses.iter().filter_map(Course::bend).collect();
     let ratio = bends.len() as f32 / contours.len() as f32;
-    if ratio > config.tps_threshold
-        && let Some(dewarp) = dewarp_of(&courses, &bends, (width, height), config)
+    if let Some(dewarp) = dewarp_of(&courses, &bends, ratio > config.tps_threshold, (width, height), config)
         // A bend that determines no spline cannot be flattened; the page is then only turned.
         && let Ok(flattened) = geometry.flattened(dewarp)
     {
@@ -58,17 +57,20 @@ pub(super) fn examine(
     }
 }
 
-/// The dewarping of a page with lines of these courses, some of them bent.
+/// The dewarping of a page with lines of these courses, of which enough `are_bent` or not; `None` where the page needs none.
 fn dewarp_of(
     courses: &[Course],
     bends: &[Bend],
+    are_bent: bool,
     (width, height): (u32, u32),
     config: &DetectionConfig,
 ) -> Option<Dewarp> {
     if config.level_all_lines {
-        return Some(PageBend::of(courses)?.levelling_spline(height, config.tps_alpha));
+        let page = PageBend::of(courses)?;
+        let is_bent = are_bent || page.parts_rows(courses);
+        return is_bent.then(|| page.levelling_spline(height, config.tps_alpha));
     }
-    let bend = typical_bend(bends, courses.len())?;
+    let bend = typical_bend(bends, courses.len()).filter(|_| are_bent)?;
     Some(levelling_spline(bend, width, height, config.tps_alpha))
 }
 
@@ -100,7 +102,7 @@ pub(super) fn is_large_enough(
         && i64::from(bounds.height) >= i64::from(config.min_line_height)
 }
 
-fn direction(contour: &Contour) -> LineDirection {
+pub(super) fn direction(contour: &Contour) -> LineDirection {
     let rect = min_area_rect(contour);
     LineDirection {
         angle: rect.angle,

@@ -1,71 +1,142 @@
-//! Bend of a page: how far its lines rise and fall along their way, as one shape that all of them share.
+//! Bend of a page: how far its lines rise and fall along their way, as one surface that all of them share.
 //!
 //! Upstream levels one line and keeps the corners of the page where they are, so that a line is levelled the less the farther it is from
 //! that one; on a page that is bent as a whole, lines at the other end stay as they were, and are cut with parts of their neighbours.
-//! Lines of a page are bent alike, or change their bend gradually from the first to the last. So the bend at a place along the lines is a
-//! straight line over their heights, and as a blob may pass for a line, it is one that does not follow outliers (Theil, "A rank-invariant
-//! method of linear and polynomial regression analysis", 1950; Sen, "Estimates of the regression coefficient based on Kendall's tau",
-//! 1968).
+//! Lines of a page are bent alike, or change their bend gradually from the first to the last. So the surface is a polynomial along the lines,
+//! whose coefficients change evenly from line to line. Each line has a height besides, which nobody knows: only how its middles differ from
+//! their mean counts. That leaves parts of lines their say, between holes and in columns, about the part of the page where they lie.
+//! A blob may pass for a line. So the sum of what the lines are off is least, and not that of its squares, by weighting them anew
+//! (Holland and Welsch, "Robust regression using iteratively reweighted least-squares", 1977).
 
 use super::curvature::Course;
 use super::straight::{ControlPoint, Dewarp};
 use crate::median::median;
+use crate::page::linear::solve;
 
-/// Share of the upper quartile of widths from which on a line has a say. Shorter ones show a part of the bend, in slices that are elsewhere.
-const WIDE: f64 = 0.75;
+/// Degree of the polynomial along the lines.
+const DEGREE: usize = 4;
+/// Number of coefficients: of each power, and of how that changes down the page.
+const TERMS: usize = 2 * DEGREE;
 /// Least number of lines that tell how the bend changes from line to line.
 const LEAST_LINES: usize = 4;
-/// Share of the height of all lines that two lines are apart at least, whose bends are compared.
-const APART: f64 = 0.25;
+/// Number of times that lines are weighted anew.
+const ROUNDS: usize = 12;
+/// Root mean square, in pixels, of what a line is off below which it counts no more than others.
+const EXACT: f64 = 1.0;
+/// Weight against any bend, in shares of that of the lines: where they tell nothing, there is none.
+const STIFFNESS: f64 = 1e-3;
+/// Share of places at either end that may be outliers.
+const ENDS: f64 = 0.05;
+/// Number of columns of control points.
+const COLUMNS: usize = 7;
+/// Largest rise of a line that leaves its parts in one row, in thicknesses of what the network marks of it, which is a third of the distance
+/// between lines.
+const MOST_RISE: f64 = 1.5;
+/// How far down the page the bend goes on to change, in halves of what the lines take.
+const FARTHEST: f64 = 1.5;
 
 /// The bend of a page, in pixels of its frame.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct PageBend([LocalBend; 5]);
-
-/// Bend of the lines at one place along them.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct LocalBend {
-    x: f64,
-    /// Height of a line above or below its mean height: `at_zero + per_row * height`.
-    at_zero: f64,
-    per_row: f64,
+pub(super) struct PageBend {
+    along: Extent,
+    down: Extent,
+    coefficients: [f64; TERMS],
 }
+
+/// Range of places, from -1 to 1.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Extent {
+    middle: f64,
+    half: f64,
+}
+
+impl Extent {
+    fn of(places: impl Iterator<Item = f64>) -> Option<Self> {
+        let mut places: Vec<f64> = places.collect();
+        places.sort_unstable_by(f64::total_cmp);
+        let outside = (ENDS * places.len() as f64) as usize;
+        let (first, last) = (*places.get(outside)?, *places.iter().nth_back(outside)?);
+        Some(Self {
+            middle: (first + last) / 2.0,
+            half: ((last - first) / 2.0).max(1.0),
+        })
+    }
+
+    fn relative(&self, place: f64) -> f64 {
+        (place - self.middle) / self.half
+    }
+
+    fn absolute(&self, relative: f64) -> f64 {
+        self.middle + self.half * relative
+    }
+}
+
+/// Line as differences to its means: at each of its middles, of all terms and of the height.
+type Differences = [([f64; TERMS], f64); 5];
 
 impl PageBend {
     /// The bend of lines of these courses; `None` without lines.
     pub(super) fn of(courses: &[Course]) -> Option<Self> {
-        let mut widths: Vec<f64> = courses.iter().map(width_of).collect();
-        widths.sort_unstable_by(f64::total_cmp);
-        let least = WIDE * widths.get(widths.len() * 3 / 4)?;
-        let wide: Vec<&Course> = courses
-            .iter()
-            .filter(|course| width_of(course) >= least)
-            .collect();
-        let heights: Vec<f64> = wide.iter().map(|course| mean_height(course)).collect();
-        let first = heights.iter().copied().reduce(f64::min)?;
-        let last = heights.iter().copied().reduce(f64::max)?;
-        Some(Self([0, 1, 2, 3, 4].map(|slice| {
-            let shift =
-                |(course, &height): (&&Course, &f64)| (height, f64::from(course.centers[slice].y) - height);
-            let shifts: Vec<(f64, f64)> = wide.iter().zip(&heights).map(shift).collect();
-            let (at_zero, per_row) = robust_line(&shifts, APART * (last - first));
-            let x = median(wide.iter().map(|course| f64::from(course.centers[slice].x)));
-            LocalBend {
-                x: x.unwrap_or(0.0),
-                at_zero,
-                per_row,
+        let centers = courses.iter().flat_map(|course| &course.centers);
+        let along = Extent::of(centers.map(|center| f64::from(center.x)))?;
+        let down = Extent::of(courses.iter().map(mean_height))?;
+        let changes = courses.len() >= LEAST_LINES;
+        let differences = |course: &Course| {
+            let height = mean_height(course);
+            let row = if changes { down.relative(height) } else { 0.0 };
+            let at = course.centers.each_ref().map(|center| {
+                (
+                    terms(along.relative(f64::from(center.x)), row),
+                    f64::from(center.y) - height,
+                )
+            });
+            let mean: [f64; TERMS] =
+                std::array::from_fn(|term| at.iter().map(|(terms, _)| terms[term]).sum::<f64>() / 5.0);
+            at.map(|(terms, height)| (std::array::from_fn(|term| terms[term] - mean[term]), height))
+        };
+        let lines: Vec<Differences> = courses.iter().map(differences).collect();
+        let mut coefficients = [0.0; TERMS];
+        let mut weights = vec![1.0; lines.len()];
+        for _ in 0..ROUNDS {
+            coefficients = fitted(&lines, &weights)?;
+            for (weight, line) in weights.iter_mut().zip(&lines) {
+                *weight = 1.0 / off(line, &coefficients).max(EXACT);
             }
-        })))
+        }
+        Some(Self {
+            along,
+            down,
+            coefficients,
+        })
+    }
+
+    /// How much lower than level a line is that is at `x` on its way, and at `y` in the mean.
+    fn shift(&self, x: f64, y: f64) -> f64 {
+        let row = self.down.relative(y).clamp(-FARTHEST, FARTHEST);
+        product(&terms(self.along.relative(x), row), &self.coefficients)
+    }
+
+    /// Returns whether lines rise or fall so far on their way along the page that their parts no longer lie in one row, however
+    /// straight each of them is.
+    pub(super) fn parts_rows(&self, courses: &[Course]) -> bool {
+        let thickness = median(courses.iter().map(|course| f64::from(course.thickness) / 5.0));
+        let far = thickness.map_or(f64::INFINITY, |thickness| MOST_RISE * thickness);
+        courses.len() >= LEAST_LINES
+            && [-1.0, 0.0, 1.0].iter().any(|&row| {
+                let y = self.down.absolute(row);
+                let shifts = || columns().map(|column| self.shift(self.along.absolute(column), y));
+                shifts().fold(f64::MIN, f64::max) - shifts().fold(f64::MAX, f64::min) > far
+            })
     }
 
     /// The spline that levels the lines of a page of this height.
     pub(super) fn levelling_spline(&self, height: u32, alpha: f32) -> Dewarp {
         let bottom = f64::from(height) - 1.0;
-        let rows = [0.0, bottom / 2.0, bottom];
-        let points = self.0.iter().flat_map(|bend| {
-            rows.map(|row| ControlPoint {
-                source: [bend.x, row + bend.at_zero + bend.per_row * row],
-                target: [bend.x, row],
+        let points = columns().flat_map(|column| {
+            let x = self.along.absolute(column);
+            [0.0, bottom / 2.0, bottom].map(|row| ControlPoint {
+                source: [x, row + self.shift(x, row)],
+                target: [x, row],
             })
         });
         Dewarp {
@@ -75,35 +146,60 @@ impl PageBend {
     }
 }
 
-fn width_of(course: &Course) -> f64 {
-    let [first, .., last] = &course.centers;
-    f64::from(last.x - first.x)
+/// Places of the control points along the lines.
+fn columns() -> impl Iterator<Item = f64> {
+    (0..COLUMNS).map(|column| 2.0 * column as f64 / (COLUMNS - 1) as f64 - 1.0)
 }
 
 fn mean_height(course: &Course) -> f64 {
-    course
-        .centers
-        .iter()
-        .map(|center| f64::from(center.y))
-        .sum::<f64>()
-        / course.centers.len() as f64
+    let heights = course.centers.iter().map(|center| f64::from(center.y));
+    heights.sum::<f64>() / course.centers.len() as f64
 }
 
-/// Value at zero and slope of the line through most of these points: the median slope of pairs that are at least so far apart, and the
-/// median of what is left. Few points have no slope.
-fn robust_line(points: &[(f64, f64)], apart: f64) -> (f64, f64) {
-    let mut slopes = Vec::new();
-    if points.len() >= LEAST_LINES {
-        for (index, (x, y)) in points.iter().enumerate() {
-            let far = points[index + 1..]
-                .iter()
-                .filter(|other| (other.0 - x).abs() > apart);
-            slopes.extend(far.map(|other| (other.1 - y) / (other.0 - x)));
+/// Legendre polynomials of a place along the lines but for the constant one, and the same times a place down the page.
+fn terms(along: f64, down: f64) -> [f64; TERMS] {
+    let mut polynomials = [1.0, along, 0.0, 0.0, 0.0];
+    for degree in 2..=DEGREE {
+        let n = degree as f64;
+        polynomials[degree] =
+            ((2.0 * n - 1.0) * along * polynomials[degree - 1] - (n - 1.0) * polynomials[degree - 2]) / n;
+    }
+    std::array::from_fn(|term| polynomials[1 + term % DEGREE] * if term < DEGREE { 1.0 } else { down })
+}
+
+fn product(one: &[f64; TERMS], other: &[f64; TERMS]) -> f64 {
+    one.iter().zip(other).map(|(one, other)| one * other).sum()
+}
+
+/// Root mean square of what a line is off.
+fn off(line: &Differences, coefficients: &[f64; TERMS]) -> f64 {
+    let squares = line
+        .iter()
+        .map(|(terms, height)| (height - product(terms, coefficients)).powi(2));
+    (squares.sum::<f64>() / line.len() as f64).sqrt()
+}
+
+/// Coefficients of least squares.
+fn fitted(lines: &[Differences], weights: &[f64]) -> Option<[f64; TERMS]> {
+    let mut matrix = vec![vec![0.0; TERMS]; TERMS];
+    let mut values = [[0.0]; TERMS];
+    for (line, weight) in lines.iter().zip(weights) {
+        for (terms, height) in line {
+            for (row, (equation, value)) in matrix.iter_mut().zip(&mut values).enumerate() {
+                let factor = weight * terms[row];
+                for (coefficient, term) in equation.iter_mut().zip(terms) {
+                    *coefficient += factor * term;
+                }
+                value[0] += factor * height;
+            }
         }
     }
-    let slope = median(slopes).unwrap_or(0.0);
-    let rest = points.iter().map(|(x, y)| y - slope * x);
-    (median(rest).unwrap_or(0.0), slope)
+    let stiffness = STIFFNESS * weights.iter().sum::<f64>();
+    for (row, equation) in matrix.iter_mut().enumerate() {
+        equation[row] += stiffness;
+    }
+    solve(&mut matrix, &mut values)?;
+    Some(values.map(|[value]| value))
 }
 
 #[cfg(test)]
@@ -162,6 +258,43 @@ mod tests {
         all.insert(0, band(30, (0, WIDTH), -90.0, -90.0));
         all.push(band(590, (700, 900), 0.0, 90.0));
         assert!(unevenness(&courses(&all), &lines) <= 4);
+    }
+
+    /// Lines of two columns, which lie at other heights, and are cut by a hole besides.
+    #[test]
+    fn parts_of_lines_tell_the_bend_of_their_part_of_the_page() {
+        let parts = [(60, 400), (480, 660), (740, 1340)];
+        let column =
+            |(number, part)| (1..9).map(move |row| band(row * 60 + 20 + 9 * number, part, 40.0, -30.0));
+        let lines: Vec<Contour> = (0..).zip(parts).flat_map(column).collect();
+        assert!(unevenness(&courses(&lines), &lines) <= 8);
+    }
+
+    #[test]
+    fn lines_that_rise_part_their_rows_where_each_is_straight() {
+        let stairs = |rise: i32| {
+            let parts = (0..5).map(move |part| (part, (60 + part * 260, 300 + part * 260)));
+            let lines = parts
+                .flat_map(|(part, ends)| (1..9).map(move |row| band(row * 60 + rise * part, ends, 0.0, 0.0)));
+            courses(&lines.collect::<Vec<_>>())
+        };
+        // Steps have no slope, and a line that is cut has no height.
+        assert!(!PageBend::of(&stairs(8)).unwrap().parts_rows(&stairs(8)));
+        let slope = |rise: f64| {
+            let lines = (1..9).map(|row| band(row * 60 + 20, (60, WIDTH - 60), rise, rise));
+            courses(&lines.collect::<Vec<_>>())
+        };
+        for (rise, parts) in [(2.0, false), (30.0, true)] {
+            assert_eq!(
+                PageBend::of(&slope(rise)).unwrap().parts_rows(&slope(rise)),
+                parts
+            );
+        }
+        assert!(
+            !PageBend::of(&slope(30.0)[..3])
+                .unwrap()
+                .parts_rows(&slope(30.0)[..3])
+        );
     }
 
     #[test]

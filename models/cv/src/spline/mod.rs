@@ -10,10 +10,11 @@
 //! says that this is exact to 1/256 pixel. Fitting is relaxed by `alpha`, as upstream does it, because control points are
 //! measurements: a spline through all of them would bend letters after noise.
 
-mod solve;
 mod warp;
 
 pub use warp::warp_spline;
+
+use crate::linear::solve;
 
 /// The control points do not determine a map: fewer than three, all on one straight line, coordinates that are not finite,
 /// or twice the same point without relaxation.
@@ -73,7 +74,7 @@ impl ThinPlateSpline {
             values[index] = [target.0, target.1];
         }
         // Both coordinates of the targets share the matrix, so they are two right sides of one elimination.
-        solve::solve(&mut matrix, &mut values)?;
+        solve(&mut matrix, &mut values).ok_or(SingularSystem)?;
 
         let solution = |index: usize| (values[index][0], values[index][1]);
         let bends = from.iter().enumerate();
