@@ -8,7 +8,7 @@ pub(super) const PAPER: u8 = 255;
 const BLACK: u8 = 0;
 
 /// Settings of line detection. The defaults are those of BDRC's production line detection (`ldv1`) but for `even_light`,
-/// `line_pictures`, `turned_pages`, `negatives`, `short_lines`, `max_rows_portrait` and `tps_threshold`.
+/// `line_pictures`, `turned_pages`, `negatives`, `short_lines`, `part_columns`, `max_rows_portrait`, `tps_threshold` and `level_all_lines`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DetectionConfig {
@@ -31,6 +31,8 @@ pub struct DetectionConfig {
     pub negatives: bool,
     /// Take what is smaller than the smallest line, but as high as the lines of its page, for a line.
     pub short_lines: bool,
+    /// Part lines of columns that stand so close that the network takes what is beside each other for one line.
+    pub part_columns: bool,
     /// Largest frame, in pixels.
     pub max_width: u32,
     pub max_height: u32,
@@ -74,6 +76,7 @@ impl Default for DetectionConfig {
             turned_pages: true,
             negatives: true,
             short_lines: true,
+            part_columns: true,
             max_width: 4096,
             max_height: 2048,
             max_rows: 2,
@@ -102,6 +105,7 @@ impl DetectionConfig {
             turned_pages: false,
             negatives: false,
             short_lines: false,
+            part_columns: false,
             max_rows_portrait: 2,
             tps_threshold: 0.0,
             level_all_lines: false,
@@ -125,6 +129,7 @@ impl DetectionConfig {
             turned_pages: false,
             negatives: false,
             short_lines: false,
+            part_columns: false,
             min_angle_deg: 0.5,
             use_tps: false,
             ..Self::default()

@@ -96,6 +96,6 @@ pub fn prepare(page: &GrayImage, bilevel: bool, tile_size: usize, config: &Detec
     }
 }
 
-fn binarise(grey: &GrayImage, config: &DetectionConfig) -> GrayImage {
+pub(super) fn binarise(grey: &GrayImage, config: &DetectionConfig) -> GrayImage {
     adaptive_gaussian(grey, config.binarise_block, config.binarise_c)
 }

@@ -17,6 +17,7 @@ mod frame;
 pub(crate) mod gen1;
 #[cfg(test)]
 pub(crate) mod golden;
+mod gutters;
 mod layout;
 mod mask;
 mod negative;

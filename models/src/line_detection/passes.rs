@@ -2,7 +2,8 @@
 
 use image::GrayImage;
 
-use super::frame::{Frame, Straightening};
+use super::frame::{Frame, Straightening, binarise};
+use super::gutters::part_columns;
 use super::layout::{Region, RegionKind, regions};
 use super::mask::{Findings, examine, line_contours};
 use super::short::{LEAST_PROBABILITY, complete_short_lines};
@@ -117,6 +118,9 @@ pub fn finish(
     if config.short_lines {
         let doubtful = grid.stitch(probabilities, plane(line_plane), above(LEAST_PROBABILITY))?;
         complete_short_lines(&mut mask, &doubtful, config);
+    }
+    if config.part_columns {
+        part_columns(&mut mask, || binarise(&frame.grey, config), config);
     }
     let mut pass = finish_mask(frame, mask, config);
     if let Pass1::Done(lines) = &mut pass {

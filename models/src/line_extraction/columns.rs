@@ -4,18 +4,10 @@ use super::{TextLine, line_outline};
 use crate::page::geometry::bounding_rect;
 use crate::page::reading_order::{Bounds, ColumnRules, text_blocks};
 
-/// Rules for columns of lines on scans. Leaves have gaps in three or four lines about the holes of their strings, and those are read across;
-/// half of a column may be verses, whose lines are short.
-const RULES: ColumnRules = ColumnRules {
-    least_lines: 6,
-    long: 3.0,
-    filled: 0.4,
-};
-
 /// Parts of lines in blocks: what stands above columns, each of them, and what stands below. Their own order stays within a block.
 pub(super) fn columns(parts: Vec<TextLine>) -> Vec<Vec<TextLine>> {
     let bounds: Vec<Bounds> = parts.iter().map(bounds).collect();
-    let places = text_blocks(&bounds, &RULES);
+    let places = text_blocks(&bounds, &ColumnRules::LINES);
     let mut numbers = vec![0; parts.len()];
     for (number, block) in places.iter().enumerate() {
         for &place in block {

@@ -2,8 +2,6 @@
 
 use super::{Bounds, ColumnRules, height, middle, width};
 
-/// Gap between columns, in heights of a line.
-const GAP: f32 = 0.7;
 /// Share of the length of all boxes of a side that is in long ones.
 const LONG_SHARE: f32 = 0.6;
 /// Distance from the gap, in heights of a line, within which lines begin or end at it: indents, and the last words of lines.
@@ -15,10 +13,10 @@ const ACROSS: f32 = 0.4;
 
 /// Gap between two columns.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Gutter {
-    pub(super) middle: f32,
+pub struct Gutter {
+    pub middle: f32,
     /// Usual height of the lines beside it.
-    pub(super) line: f32,
+    pub line: f32,
 }
 
 /// Finds the gap between columns that the fewest boxes lie across; of several the widest.
@@ -37,7 +35,7 @@ pub(super) fn gutter(boxes: &[Bounds], rules: &ColumnRules) -> Option<Gutter> {
     // A gap begins where some box ends.
     for start in ends {
         let on_left = all.partition_point(|end| *end <= start);
-        let on_right = starts.len() - before(&starts, start + GAP * line);
+        let on_right = starts.len() - before(&starts, start + rules.gap * line);
         let across = boxes.len().saturating_sub(on_left + on_right);
         if across as f32 > ACROSS * boxes.len() as f32 || on_left.min(on_right) < rules.least_lines {
             continue;

@@ -5,7 +5,8 @@ mod columns;
 
 use std::cmp::Ordering;
 
-use columns::{Gutter, gutter};
+pub use columns::Gutter;
+use columns::gutter;
 
 /// Left, top, right and bottom of a box, upright on a page whose lines run to the right.
 pub type Bounds = [f32; 4];
@@ -26,6 +27,8 @@ pub struct ColumnRules {
     pub least_lines: usize,
     /// Length of a line, in its height: below it, boxes are cells.
     pub long: f32,
+    /// Width of the gap before it, in heights of a line.
+    pub gap: f32,
     /// Share of a column's width that its usual line fills. Labels of a form fill less of the widest.
     pub filled: f32,
 }
@@ -35,7 +38,17 @@ impl ColumnRules {
     pub const ANY_PAGE: Self = Self {
         least_lines: 3,
         long: 5.0,
+        gap: 0.7,
         filled: 0.8,
+    };
+
+    /// The rules for lines on scans of text. Leaves have gaps in three or four lines about the holes of their strings, and those are read
+    /// across; half of a column may be verses, whose lines are short.
+    pub const LINES: Self = Self {
+        least_lines: 6,
+        long: 2.0,
+        gap: 0.5,
+        filled: 0.4,
     };
 }
 
@@ -48,14 +61,12 @@ pub fn reading_order(boxes: &[Bounds]) -> Vec<usize> {
 /// Returns the places of the boxes in blocks, both in reading order: columns, and what stands between, above and below them. More than
 /// [`MAX_BOXES`] boxes are one block.
 pub fn text_blocks(boxes: &[Bounds], rules: &ColumnRules) -> Vec<Vec<usize>> {
-    let depth = if boxes.len() > MAX_BOXES { 0 } else { MAX_DEPTH };
-    let mut page = Page {
-        boxes,
-        rules,
-        blocks: Vec::new(),
-    };
-    page.part((0..boxes.len()).collect(), depth);
-    page.blocks
+    Page::read(boxes, rules).blocks
+}
+
+/// Returns the gaps between columns, each with the places of the boxes that lie beside and across it.
+pub fn gutters(boxes: &[Bounds], rules: &ColumnRules) -> Vec<(Gutter, Vec<usize>)> {
+    Page::read(boxes, rules).gutters
 }
 
 /// Boxes, and the places of those that were read.
@@ -63,6 +74,7 @@ struct Page<'p> {
     boxes: &'p [Bounds],
     rules: &'p ColumnRules,
     blocks: Vec<Vec<usize>>,
+    gutters: Vec<(Gutter, Vec<usize>)>,
 }
 
 /// End of a column.
@@ -82,7 +94,19 @@ impl End {
     }
 }
 
-impl Page<'_> {
+impl<'p> Page<'p> {
+    fn read(boxes: &'p [Bounds], rules: &'p ColumnRules) -> Self {
+        let depth = if boxes.len() > MAX_BOXES { 0 } else { MAX_DEPTH };
+        let mut page = Page {
+            boxes,
+            rules,
+            blocks: Vec::new(),
+            gutters: Vec::new(),
+        };
+        page.part((0..boxes.len()).collect(), depth);
+        page
+    }
+
     /// Reads a part of the page.
     fn part(&mut self, mut part: Vec<usize>, depth: usize) {
         let boxes: Vec<Bounds> = part.iter().map(|&index| self.boxes[index]).collect();
@@ -90,6 +114,7 @@ impl Page<'_> {
             self.rows(part);
             return;
         };
+        self.gutters.push((gutter, part.clone()));
         self.sort(&mut part, |bounds| middle(bounds, 1));
         // Boxes across the gap, such as headings, part the columns above them from those below.
         let (mut left, mut right, mut across) = (Vec::new(), Vec::new(), Vec::new());
