@@ -23,24 +23,25 @@ const LEAST_INK: u32 = 2;
 /// Number of gaps that a line may be marked across.
 const MOST_GUTTERS: usize = 4;
 
-/// Takes what lies in gaps between columns off a mask of lines. `binarised` makes the page with its ink black, where there may be columns.
+/// Takes what lies in gaps between columns off a mask of lines, and returns their contours after that. `binarised` makes the page with its
+/// ink black, where there may be columns.
 pub(super) fn part_columns(
     mask: &mut GrayImage,
+    mut contours: Vec<Contour>,
     binarised: impl FnOnce() -> GrayImage,
     config: &DetectionConfig,
-) {
-    let contours = line_contours(mask, config);
+) -> Vec<Contour> {
     if !may_have_columns(&contours) {
-        return;
+        return contours;
     }
     let page = binarised();
     let directions: Vec<_> = contours.iter().map(direction).collect();
     let slope = f64::from(page_skew(&directions, config)).to_radians().tan() as f32;
     for _ in 0..MOST_GUTTERS {
-        let lines: Vec<InkedLine> = line_contours(mask, config)
-            .into_iter()
-            .filter_map(|contour| InkedLine::new(contour, &page, slope))
-            .collect();
+        let lines = contours
+            .iter()
+            .filter_map(|contour| InkedLine::new(contour, &page, slope));
+        let lines: Vec<InkedLine<'_>> = lines.collect();
         let bounds: Vec<Bounds> = lines.iter().map(|line| line.bounds).collect();
         let mut is_parted = false;
         for (gutter, beside) in gutters(&bounds, &ColumnRules::LINES) {
@@ -51,7 +52,9 @@ pub(super) fn part_columns(
         if !is_parted {
             break;
         }
+        contours = line_contours(mask, config);
     }
+    contours
 }
 
 /// Returns whether enough lines end where others begin.
@@ -72,8 +75,8 @@ fn may_have_columns(contours: &[Contour]) -> bool {
 }
 
 /// Line with its ink.
-struct InkedLine {
-    contour: Contour,
+struct InkedLine<'c> {
+    contour: &'c [Point],
     /// Column of the mask that the first of `has_ink` is.
     left: i32,
     /// Columns of the line with ink in what is marked of it.
@@ -84,12 +87,12 @@ struct InkedLine {
     shift: f32,
 }
 
-impl InkedLine {
+impl<'c> InkedLine<'c> {
     /// A line of a page whose lines fall by `slope` along their way; `None` where it has no ink.
-    fn new(contour: Contour, page: &GrayImage, slope: f32) -> Option<Self> {
-        let Rect { x, y, width, height } = bounding_rect(&contour);
+    fn new(contour: &'c [Point], page: &GrayImage, slope: f32) -> Option<Self> {
+        let Rect { x, y, width, height } = bounding_rect(contour);
         let mut shape = GrayImage::new(width.unsigned_abs(), height.unsigned_abs());
-        fill_polygon_at(&mut shape, &contour, Point::new(x, y), u8::MAX);
+        fill_polygon_at(&mut shape, contour, Point::new(x, y), u8::MAX);
         let mut counts = vec![0; shape.width() as usize];
         for (column, row, pixel) in shape.enumerate_pixels() {
             let at = column.checked_add_signed(x).zip(row.checked_add_signed(y));
@@ -101,7 +104,7 @@ impl InkedLine {
         let has_ink: Vec<bool> = counts.into_iter().map(|count: u32| count >= LEAST_INK).collect();
         let first = has_ink.iter().position(|has| *has)?;
         let last = has_ink.iter().rposition(|has| *has)?;
-        let thickness = contour_area(&contour) as f32 / width.max(1) as f32;
+        let thickness = contour_area(contour) as f32 / width.max(1) as f32;
         let middle = y as f32 + height as f32 / 2.0;
         let shift = slope * (middle - page.height() as f32 / 2.0);
         Some(Self {
@@ -132,9 +135,9 @@ impl InkedLine {
             return false;
         }
         let columns = without_ink.start as i32 + self.left..without_ink.end as i32 + self.left;
-        let Rect { y, height, .. } = bounding_rect(&self.contour);
+        let Rect { y, height, .. } = bounding_rect(self.contour);
         let mut shape = GrayImage::new(columns.len() as u32, height.unsigned_abs());
-        fill_polygon_at(&mut shape, &self.contour, Point::new(columns.start, y), u8::MAX);
+        fill_polygon_at(&mut shape, self.contour, Point::new(columns.start, y), u8::MAX);
         for (column, row, pixel) in shape.enumerate_pixels() {
             if pixel.0[0] != 0 {
                 mask.put_pixel(
@@ -207,10 +210,9 @@ mod tests {
         /// Left and right ends of what is marked once columns are parted, from the bottom up.
         fn ends(mut self) -> Vec<(i32, i32)> {
             let config = DetectionConfig::default();
-            part_columns(&mut self.mask, || self.binarised, &config);
-            let bounds = line_contours(&self.mask, &config)
-                .into_iter()
-                .map(|line| bounding_rect(&line));
+            let contours = line_contours(&self.mask, &config);
+            let contours = part_columns(&mut self.mask, contours, || self.binarised, &config);
+            let bounds = contours.iter().map(|line| bounding_rect(line));
             bounds.map(|line| (line.x, line.x + line.width)).collect()
         }
     }

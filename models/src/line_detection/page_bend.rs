@@ -21,7 +21,7 @@ const TERMS: usize = 2 * DEGREE;
 const LEAST_LINES: usize = 4;
 /// Number of times that lines are weighted anew.
 const ROUNDS: usize = 12;
-/// Root mean square, in pixels, of what a line is off below which it counts no more than others.
+/// Root mean square, in pixels, of what a line deviates below which it counts no more than others.
 const EXACT: f64 = 1.0;
 /// Weight against any bend, in shares of that of the lines: where they tell nothing, there is none.
 const STIFFNESS: f64 = 1e-3;
@@ -29,7 +29,7 @@ const STIFFNESS: f64 = 1e-3;
 const ENDS: f64 = 0.05;
 /// Number of columns of control points.
 const COLUMNS: usize = 7;
-/// Largest rise of a line that leaves its parts in one row, in thicknesses of what the network marks of it, which is a third of the distance
+/// Largest rise of a line that leaves its parts in one row, in thicknesses of what the network marks of it, which is 0.4 of the distance
 /// between lines.
 const MOST_RISE: f64 = 1.5;
 /// How far down the page the bend goes on to change, in halves of what the lines take.
@@ -100,7 +100,7 @@ impl PageBend {
         for _ in 0..ROUNDS {
             coefficients = fitted(&lines, &weights)?;
             for (weight, line) in weights.iter_mut().zip(&lines) {
-                *weight = 1.0 / off(line, &coefficients).max(EXACT);
+                *weight = 1.0 / deviation(line, &coefficients).max(EXACT);
             }
         }
         Some(Self {
@@ -171,8 +171,8 @@ fn product(one: &[f64; TERMS], other: &[f64; TERMS]) -> f64 {
     one.iter().zip(other).map(|(one, other)| one * other).sum()
 }
 
-/// Root mean square of what a line is off.
-fn off(line: &Differences, coefficients: &[f64; TERMS]) -> f64 {
+/// Root mean square of what a line deviates from the bend.
+fn deviation(line: &Differences, coefficients: &[f64; TERMS]) -> f64 {
     let squares = line
         .iter()
         .map(|(terms, height)| (height - product(terms, coefficients)).powi(2));

@@ -119,9 +119,6 @@ pub fn finish(
         let doubtful = grid.stitch(probabilities, plane(line_plane), above(LEAST_PROBABILITY))?;
         complete_short_lines(&mut mask, &doubtful, config);
     }
-    if config.part_columns {
-        part_columns(&mut mask, || binarise(&frame.grey, config), config);
-    }
     let mut pass = finish_mask(frame, mask, config);
     if let Pass1::Done(lines) = &mut pass {
         lines.certainty = certainty(&grid, probabilities, plane(line_plane), config);
@@ -165,11 +162,14 @@ fn above(least: f32) -> impl Fn(f32) -> u8 {
     move |p| if p > least { u8::MAX } else { 0 }
 }
 
-pub(super) fn finish_mask(frame: Frame, mask: GrayImage, config: &DetectionConfig) -> Pass1 {
+pub(super) fn finish_mask(frame: Frame, mut mask: GrayImage, config: &DetectionConfig) -> Pass1 {
     if config.algorithms == Algorithms::Gen1 {
         return Pass1::Done(gen1_lines(frame.page_size, gen1::examine(mask, config)));
     }
-    let contours = line_contours(&mask, config);
+    let mut contours = line_contours(&mask, config);
+    if config.part_columns {
+        contours = part_columns(&mut mask, contours, || binarise(&frame.grey, config), config);
+    }
     // The second pass never asks for a third: what is left of the skew is not estimated again.
     if let Some(straightening) = frame.straightening {
         return Pass1::Done(page_lines(mask, frame.page_size, &contours, straightening));
