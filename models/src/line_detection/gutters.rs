@@ -173,6 +173,7 @@ mod tests {
     /// Columns of text, and the gap between them.
     const LEFT: Range<u32> = 100..460;
     const RIGHT: Range<u32> = 500..860;
+    const HEADING: Range<u32> = 150..800;
 
     /// A page whose lines fall by a slope.
     struct Page {
@@ -220,7 +221,7 @@ mod tests {
     /// Ten rows of two columns, of which three are marked as one line, one has a tail, and the first is a heading over both.
     fn two_columns(slope: f32) -> Page {
         let mut page = Page::new(slope);
-        page.line(0, 100..860, &[150..800]);
+        page.line(0, 100..860, &[HEADING]);
         for row in 1..10 {
             match row {
                 3 | 6 | 8 => page.line(row, 100..860, &[LEFT, RIGHT]),
