@@ -14,7 +14,7 @@ from story import JOB, TORN
 PECHA, BOOK = 2, 3
 WIDEST = 6000
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
-# How often a key is pressed that may scroll, and how long it has for that, in milliseconds.
+# Number of times that a key is pressed that may scroll, and time that it has for it, in milliseconds.
 PRESSES, PAUSE = 10, 5_000
 LOADED = "image => image.complete && image.naturalWidth"
 

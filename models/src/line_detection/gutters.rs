@@ -14,13 +14,13 @@ use crate::page::geometry::{Contour, Point, Rect, bounding_rect, contour_area};
 use crate::page::polygon::fill_polygon_at;
 use crate::page::reading_order::{Bounds, ColumnRules, Gutter, gutters};
 
-/// Letters reach so far above and below what the network marks of a line, in thicknesses of that.
+/// Reach of letters above and below the band that the network marks of a line, in thicknesses of that.
 const REACH: [f32; 2] = [0.7, 1.15];
 /// Least gap in a line at a gap between columns, in heights of a line: it may reach beyond the others.
 const LEAST_GAP: f32 = 0.35;
-/// Pixels of a column of a line that are ink, and no speck.
+/// Least number of ink pixels in a column of a line; fewer are specks.
 const LEAST_INK: u32 = 2;
-/// Number of gaps that a line may be marked across.
+/// Largest number of gaps that one line is parted at.
 const MOST_GUTTERS: usize = 4;
 
 /// Takes what lies in gaps between columns off a mask of lines, and returns their contours after that. `binarised` makes the page with its
@@ -59,7 +59,7 @@ pub(super) fn part_columns(
 
 /// Returns whether enough lines end where others begin.
 fn may_have_columns(contours: &[Contour]) -> bool {
-    // What is marked beyond the ink would hide the gap.
+    // A band that goes on beyond the ink would hide the gap.
     let inner = contours.iter().map(|contour| {
         let Rect { x, width, height, .. } = bounding_rect(contour);
         [x + height, x + width - height]

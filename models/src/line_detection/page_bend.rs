@@ -32,7 +32,7 @@ const COLUMNS: usize = 7;
 /// Largest rise of a line that leaves its parts in one row, in thicknesses of what the network marks of it, which is 0.4 of the distance
 /// between lines.
 const MOST_RISE: f64 = 1.5;
-/// How far down the page the bend goes on to change, in halves of what the lines take.
+/// Place up and down the page to which the bend goes on to change, in halves of the height of all lines.
 const FARTHEST: f64 = 1.5;
 
 /// The bend of a page, in pixels of its frame.
@@ -110,7 +110,7 @@ impl PageBend {
         })
     }
 
-    /// How much lower than level a line is that is at `x` on its way, and at `y` in the mean.
+    /// Distance below its mean height of a line that is at `x` on its way, and at `y` in the mean.
     fn shift(&self, x: f64, y: f64) -> f64 {
         let row = self.down.relative(y).clamp(-FARTHEST, FARTHEST);
         product(&terms(self.along.relative(x), row), &self.coefficients)
