@@ -28,14 +28,18 @@ impl Bend {
         if 5 * rise <= thickness {
             return None;
         }
-        let mean = centers.iter().map(|center| f64::from(center.y)).sum::<f64>() / 5.0;
         Some(Self {
             centers,
             // Python rounds half to even.
-            level: mean.round_ties_even() as i32,
+            level: mean_height(&centers).round_ties_even() as i32,
             rise,
         })
     }
+}
+
+/// Mean height of the middles of a line.
+pub(super) fn mean_height(centers: &[Point; 5]) -> f64 {
+    centers.iter().map(|center| f64::from(center.y)).sum::<f64>() / 5.0
 }
 
 /// Course of a line: its middle in five slices.

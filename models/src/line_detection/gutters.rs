@@ -7,15 +7,13 @@ use std::ops::Range;
 
 use image::{GrayImage, Luma};
 
-use super::DetectionConfig;
 use super::mask::{direction, line_contours};
 use super::skew::page_skew;
+use super::{DetectionConfig, REACH_ABOVE, REACH_BELOW};
 use crate::page::geometry::{Contour, Point, Rect, bounding_rect, contour_area};
 use crate::page::polygon::fill_polygon_at;
 use crate::page::reading_order::{Bounds, ColumnRules, Gutter, gutters};
 
-/// Reach of letters above and below the band that the network marks of a line, in thicknesses of that.
-const REACH: [f32; 2] = [0.7, 1.15];
 /// Least gap in a line at a gap between columns, in heights of a line: it may reach beyond the others.
 const LEAST_GAP: f32 = 0.35;
 /// Least number of ink pixels in a column of a line; fewer are specks.
@@ -41,7 +39,7 @@ pub(super) fn part_columns(
         let lines = contours
             .iter()
             .filter_map(|contour| InkedLine::new(contour, &page, slope));
-        let lines: Vec<InkedLine<'_>> = lines.collect();
+        let lines: Vec<InkedLine> = lines.collect();
         let bounds: Vec<Bounds> = lines.iter().map(|line| line.bounds).collect();
         let mut is_parted = false;
         for (gutter, beside) in gutters(&bounds, &ColumnRules::LINES) {
@@ -75,10 +73,10 @@ fn may_have_columns(contours: &[Contour]) -> bool {
 }
 
 /// Line with its ink.
-struct InkedLine<'c> {
-    contour: &'c [Point],
-    /// Column of the mask that the first of `has_ink` is.
-    left: i32,
+struct InkedLine {
+    /// Pixels that are marked of the line, on the mask from this corner on.
+    shape: GrayImage,
+    corner: Point,
     /// Columns of the line with ink in what is marked of it.
     has_ink: Vec<bool>,
     /// Bounds of its letters, from the first ink to the last, as if the page stood upright.
@@ -87,9 +85,9 @@ struct InkedLine<'c> {
     shift: f32,
 }
 
-impl<'c> InkedLine<'c> {
+impl InkedLine {
     /// A line of a page whose lines fall by `slope` along their way; `None` where it has no ink.
-    fn new(contour: &'c [Point], page: &GrayImage, slope: f32) -> Option<Self> {
+    fn new(contour: &[Point], page: &GrayImage, slope: f32) -> Option<Self> {
         let Rect { x, y, width, height } = bounding_rect(contour);
         let mut shape = GrayImage::new(width.unsigned_abs(), height.unsigned_abs());
         fill_polygon_at(&mut shape, contour, Point::new(x, y), u8::MAX);
@@ -110,12 +108,12 @@ impl<'c> InkedLine<'c> {
         Some(Self {
             bounds: [
                 x as f32 + first as f32 + shift,
-                y as f32 - REACH[0] * thickness,
+                y as f32 - REACH_ABOVE as f32 * thickness,
                 x as f32 + last as f32 + 1.0 + shift,
-                (y + height) as f32 + REACH[1] * thickness,
+                (y + height) as f32 + REACH_BELOW as f32 * thickness,
             ],
-            left: x,
-            contour,
+            shape,
+            corner: Point::new(x, y),
             has_ink,
             shift,
         })
@@ -123,7 +121,7 @@ impl<'c> InkedLine<'c> {
 
     /// Takes off the mask what is marked of the line in a gap, if it has no ink there; returns whether there is something.
     fn part_at(&self, gutter: Gutter, mask: &mut GrayImage) -> bool {
-        let middle = (gutter.middle - self.shift).round() as i32 - self.left;
+        let middle = (gutter.middle - self.shift).round() as i32 - self.corner.x;
         let Some(without_ink) = usize::try_from(middle)
             .ok()
             .and_then(|middle| self.gap_at(middle))
@@ -134,17 +132,10 @@ impl<'c> InkedLine<'c> {
         if !is_end && (without_ink.len() as f32) < LEAST_GAP * gutter.line {
             return false;
         }
-        let columns = without_ink.start as i32 + self.left..without_ink.end as i32 + self.left;
-        let Rect { y, height, .. } = bounding_rect(self.contour);
-        let mut shape = GrayImage::new(columns.len() as u32, height.unsigned_abs());
-        fill_polygon_at(&mut shape, self.contour, Point::new(columns.start, y), u8::MAX);
-        for (column, row, pixel) in shape.enumerate_pixels() {
-            if pixel.0[0] != 0 {
-                mask.put_pixel(
-                    column + columns.start.unsigned_abs(),
-                    row + y.unsigned_abs(),
-                    Luma([0]),
-                );
+        for (column, row, pixel) in self.shape.enumerate_pixels() {
+            if pixel.0[0] != 0 && without_ink.contains(&(column as usize)) {
+                let [x, y] = [self.corner.x, self.corner.y].map(i32::unsigned_abs);
+                mask.put_pixel(column + x, row + y, Luma([0]));
             }
         }
         true

@@ -31,6 +31,12 @@ mod strip;
 mod tiling;
 mod turned;
 
+/// Reach of vowel signs above the band that the network marks of a line, in heights of the band, which goes from just above the head line to
+/// the middle of the letters and is about 0.4 of the line pitch high.
+pub(crate) const REACH_ABOVE: f64 = 0.7;
+/// Reach of the lower halves of letters and the stacks below them, in heights of the band.
+pub(crate) const REACH_BELOW: f64 = 1.15;
+
 pub use config::DetectionConfig;
 pub use frame::{Frame, prepare};
 pub use layout::{Region, RegionKind};

@@ -8,7 +8,7 @@
 //! A blob may pass for a line. So the sum of what the lines are off is least, and not that of its squares, by weighting them anew
 //! (Holland and Welsch, "Robust regression using iteratively reweighted least-squares", 1977).
 
-use super::curvature::Course;
+use super::curvature::{Course, mean_height};
 use super::straight::{ControlPoint, Dewarp};
 use crate::median::median;
 use crate::page::linear::solve;
@@ -79,10 +79,10 @@ impl PageBend {
     pub(super) fn of(courses: &[Course]) -> Option<Self> {
         let centers = courses.iter().flat_map(|course| &course.centers);
         let along = Extent::of(centers.map(|center| f64::from(center.x)))?;
-        let down = Extent::of(courses.iter().map(mean_height))?;
+        let down = Extent::of(courses.iter().map(|course| mean_height(&course.centers)))?;
         let changes = courses.len() >= LEAST_LINES;
         let differences = |course: &Course| {
-            let height = mean_height(course);
+            let height = mean_height(&course.centers);
             let row = if changes { down.relative(height) } else { 0.0 };
             let at = course.centers.each_ref().map(|center| {
                 (
@@ -149,11 +149,6 @@ impl PageBend {
 /// Places of the control points along the lines.
 fn columns() -> impl Iterator<Item = f64> {
     (0..COLUMNS).map(|column| 2.0 * column as f64 / (COLUMNS - 1) as f64 - 1.0)
-}
-
-fn mean_height(course: &Course) -> f64 {
-    let heights = course.centers.iter().map(|center| f64::from(center.y));
-    heights.sum::<f64>() / course.centers.len() as f64
 }
 
 /// Legendre polynomials of a place along the lines but for the constant one, and the same times a place down the page.

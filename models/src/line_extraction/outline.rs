@@ -1,14 +1,10 @@
 //! The region that a line of writing covers, from the core band that the segmenter finds.
 
+use crate::line_detection::{REACH_ABOVE, REACH_BELOW};
 use crate::page::geometry::{Contour, Point, bounding_rect};
 
-/// The segmenter marks a band from just above the head line to the middle of the letters, about 0.4 of the line pitch
-/// high. Vowel signs reach this many band heights above it. This number and the two below were chosen among two dozen sets of
-/// three on pages with outlines drawn along the ink (`tests/fixtures/outlines`), of whose area they cover 0.98.
-const REACH: f64 = 0.7;
-/// The lower halves of letters and the stacks below them reach this many band heights below it.
-const REACH_BELOW: f64 = 1.15;
-/// The first and the last letter reach this many band heights beyond its ends.
+/// The first and the last letter reach this many band heights beyond its ends. This number, [`REACH_ABOVE`] and [`REACH_BELOW`] were chosen
+/// among two dozen sets of three on pages with outlines drawn along the ink (`tests/fixtures/outlines`), of whose area they cover 0.98.
 const REACH_BEYOND: f64 = 0.3;
 /// Distance between two columns at which the band is measured, in band heights.
 const COLUMN_STEP: f64 = 2.0;
@@ -34,7 +30,7 @@ pub fn line_outline(core: &[Point]) -> Contour {
         .ceil()
         // A thin contour across a page would become hundreds of points otherwise.
         .clamp(1.0, 64.0) as i32;
-    let (above, beyond) = (height * REACH, (height * REACH_BEYOND) as i32);
+    let (above, beyond) = (height * REACH_ABOVE, (height * REACH_BEYOND) as i32);
     let (mut top, mut bottom) = (Contour::new(), Contour::new());
     for column in 0..=columns {
         let x = bounds.x + (bounds.width - 1) * column / columns;
