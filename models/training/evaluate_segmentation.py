@@ -244,7 +244,7 @@ def main():
         score("dev pages", dev_pages())
     if arguments.fonts and arguments.corpus:
         fonts, corpus = font_paths(arguments.fonts, held_out=True), Corpus(arguments.corpus)
-        score("held-out fonts", (render_page(random.Random(900_000 + i), fonts, corpus) for i in range(arguments.rendered)))
+        score("held-out fonts", (render_page(random.Random(900_000 + i), fonts, corpus)[:2] for i in range(arguments.rendered)))
     if arguments.real:
         pages = real_pages(arguments.real)
         held_out = held_out_names(pages)

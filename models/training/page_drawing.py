@@ -24,6 +24,9 @@ ABOVE_HEAD = 0.05
 BELOW_HEAD = 0.35
 WIDEST_BRIDGED_GAP = 5.0
 SMALLEST_BODY = 0.3
+PLAIN, IMAGE, MARGIN, CAPTION, PAGE_NUMBER, NOTE = range(6)
+"""Kinds of what a place of a page holds; lines of the text and paper are `PLAIN`."""
+KINDS = 6
 PLAIN_LETTERS = "ཀགངཅཏནཔབམཚ"
 TALL_STACKS = "བསྒྲིགས་ཧཱུྃ་རྫོགས་སྒྲུབ"
 
@@ -104,6 +107,8 @@ class Line:
     pitch: float
     breaks: tuple[float, ...] = ()
     """Columns over which the band does not run on, because something else stands there."""
+    kinds: tuple[int, ...] = ()
+    """Kinds of the runs; `PLAIN` if there are none."""
 
 
 @dataclass
@@ -121,19 +126,24 @@ class Style:
 
 @dataclass
 class Canvas:
-    """Ink of a page before any distortion, with the bands of its lines, their texts, and their areas: pixels of the first are 1."""
+    """Ink of a page before any distortion, with the bands of its lines, their texts, and their areas: pixels of the first are 1.
+
+    `kinds` holds for each pixel what it belongs to.
+    """
 
     width: int
     height: int
     ink: np.ndarray = field(init=False)
     bands: np.ndarray = field(init=False)
     areas: np.ndarray = field(init=False)
+    kinds: np.ndarray = field(init=False)
     texts: list[str] = field(init=False, default_factory=list)
 
     def __post_init__(self):
         self.ink = np.zeros((self.height, self.width), np.uint8)
         self.bands = np.zeros((self.height, self.width), np.uint8)
         self.areas = np.zeros((self.height, self.width), np.uint16)
+        self.kinds = np.full((self.height, self.width), PLAIN, np.uint8)
 
     def paste(self, mask: np.ndarray, x: int, y: int):
         height, width = mask.shape
@@ -142,10 +152,24 @@ class Canvas:
             target = self.ink[y0:y1, x0:x1]
             np.maximum(target, mask[y0 - y : y1 - y, x0 - x : x1 - x], out=target)
 
-    def text(self, font_path: str, run: Run) -> tuple[int, int] | None:
+    def mark(self, kind: int, x0: float, y0: float, x1: float, y1: float):
+        """Says what a rectangle of the page holds."""
+        x0, y0, x1, y1 = (max(0, round(side)) for side in (x0, y0, x1, y1))
+        self.kinds[y0:y1, x0:x1] = kind
+
+    def bar(self, x: float, y0: float, y1: float, thickness: float):
+        """Fills a vertical bar, as frames have at their sides."""
+        left, right = round(x - thickness / 2), round(x + thickness / 2)
+        self.ink[max(0, round(y0)) : max(0, round(y1)), max(0, left) : max(0, right)] = 255
+
+    def text(self, font_path: str, run: Run, kind: int = PLAIN) -> tuple[int, int] | None:
         """Draws a run; returns the first and last column with ink."""
-        size = max(6, round(run.size))
-        return self.glyphs(font_path, size, run.text, run.x, run.y - font_metrics(font_path).head * size)
+        size, metrics = max(6, round(run.size)), font_metrics(font_path)
+        span = self.glyphs(font_path, size, run.text, run.x, run.y - metrics.head * size)
+        if span and kind != PLAIN:
+            top = run.y + (metrics.top - metrics.head) * size
+            self.mark(kind, span[0], top, span[1], top + metrics.tall * size)
+        return span
 
     def glyphs(self, font_path: str, size: int, text: str, x: float, baseline: float) -> tuple[int, int] | None:
         """Draws text of any script; returns the first and last column with ink."""
@@ -164,7 +188,8 @@ class Canvas:
         return start + int(columns[0]), start + int(columns[-1]) + 1
 
     def line(self, font_path: str, line: Line):
-        drawn = ((self.text(font_path, run), run.text) for run in line.runs)
+        kinds = line.kinds or (PLAIN,) * len(line.runs)
+        drawn = ((self.text(font_path, run, kind), run.text) for run, kind in zip(line.runs, kinds))
         spans = sorted((*span, text) for span, text in drawn if span)
         if not spans:
             return

@@ -7,6 +7,12 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from page_drawing import (
+    CAPTION,
+    IMAGE,
+    MARGIN,
+    NOTE,
+    PAGE_NUMBER,
+    PLAIN,
     Canvas,
     Corpus,
     Line,
@@ -62,9 +68,9 @@ def frame_rules(canvas: Canvas, rng: random.Random, x0: float, y0: float, x1: fl
 
 def side_caption(canvas: Canvas, rng: random.Random, source, font: str, x: float, y0: float, y1: float, size: float):
     """Vertical text in a margin, background for the label."""
-    text = "".join(next(source) for _ in range(rng.randint(1, 6))).strip()
+    text = "".join(next(source) for _ in range(rng.randint(1, 9))).strip()
     if rng.random() < 0.3:
-        text = str(rng.randint(1, 400))
+        text = str(rng.randint(1, 400)) + ("  " + text if rng.random() < 0.4 else "")
     typeface = load_font(font, max(7, round(size)))
     left, top, right, bottom = typeface.getbbox(text, anchor="ls", language="bo")
     if right <= left or bottom <= top or right - left > (y1 - y0):
@@ -72,23 +78,33 @@ def side_caption(canvas: Canvas, rng: random.Random, source, font: str, x: float
     image = Image.new("L", (right - left, bottom - top), 0)
     ImageDraw.Draw(image).text((-left, -top), text, font=typeface, fill=255, anchor="ls", language="bo")
     mask = np.rot90(np.asarray(image), rng.choice((-1, -1, 1)))
-    canvas.paste(mask, round(x - mask.shape[1] / 2), round(rng.uniform(y0, y1 - mask.shape[0])))
+    left, top = round(x - mask.shape[1] / 2), round(rng.uniform(y0, y1 - mask.shape[0]))
+    canvas.paste(mask, left, top)
+    canvas.mark(MARGIN, left, top, left + mask.shape[1], top + mask.shape[0])
 
 
 def illustration(canvas: Canvas, rng: random.Random, x0: int, y0: int, x1: int, y1: int):
-    """Dense strokes and curves in a frame."""
-    cv2.rectangle(canvas.ink, (x0, y0), (x1, y1), 255, rng.randint(1, 4))
-    width, height = max(4, x1 - x0), max(4, y1 - y0)
-    for _ in range(rng.randint(15, 60)):
-        centre = (x0 + rng.randrange(width), y0 + rng.randrange(height))
+    """Dense strokes and curves, mostly in a frame and often symmetrical, as deities on a throne are."""
+    canvas.mark(IMAGE, x0, y0, x1, y1)
+    if rng.random() < 0.85:
+        cv2.rectangle(canvas.ink, (x0, y0), (x1, y1), 255, rng.randint(1, 4))
+    drawn = canvas.ink[y0:y1, x0:x1]
+    height, width = drawn.shape
+    if min(height, width) < 8:
+        return
+    picture = np.zeros_like(drawn)
+    for _ in range(rng.choice((rng.randint(15, 60), rng.randint(60, 200)))):
+        centre = (rng.randrange(width), rng.randrange(height))
         axes = (rng.randint(2, max(3, width // 3)), rng.randint(2, max(3, height // 4)))
         start = rng.randrange(360)
         thick = -1 if rng.random() < 0.08 else rng.randint(1, 3)
-        patch = np.zeros_like(canvas.ink[y0:y1, x0:x1])
-        cv2.ellipse(
-            patch, (centre[0] - x0, centre[1] - y0), axes, rng.randrange(180), start, start + rng.randint(60, 360), 255, thick
-        )
-        np.maximum(canvas.ink[y0:y1, x0:x1], patch, out=canvas.ink[y0:y1, x0:x1])
+        cv2.ellipse(picture, centre, axes, rng.randrange(180), start, start + rng.randint(60, 360), 255, thick)
+    for halo in range(rng.choice((0, 1, 3))):
+        centre = (width // 2, round(height * rng.uniform(0.25, 0.5)))
+        cv2.circle(picture, centre, round(min(height, width) * (0.12 + 0.1 * halo)), 255, rng.randint(1, 3))
+    if rng.random() < 0.5:
+        picture = np.maximum(picture, picture[:, ::-1])
+    np.maximum(drawn, picture, out=drawn)
 
 
 def ornament(rng: random.Random) -> str:
@@ -109,6 +125,7 @@ def frieze(canvas: Canvas, rng: random.Random, x0: float, x1: float, y0: float, 
         motif = np.maximum(motif, motif[:, ::-1])
     strip = np.tile(motif, (-(-(bottom - top) // motif.shape[0]), 1))[: bottom - top]
     canvas.paste(strip, left, top)
+    canvas.mark(IMAGE, left, top, right, bottom)
     cv2.rectangle(canvas.ink, (left, top), (right, bottom), 255, rng.randint(1, 3))
 
 
@@ -123,7 +140,7 @@ def leaf_on_sheet(canvas: Canvas, rng: random.Random, source, font: str, size: f
             text = rng.choice(latin)[: rng.randint(8, 40)]
             if rng.random() < 0.4:
                 text = "".join(next(source) for _ in range(rng.randint(2, 6))).strip()
-            canvas.text(font, Run(text, x, row * (0.6 + i), caption))
+            canvas.text(font, Run(text, x, row * (0.6 + i), caption), CAPTION)
     top, bottom, side = height * rng.uniform(0.13, 0.17), height * rng.uniform(0.93, 0.985), width * rng.uniform(0.005, 0.02)
     corners = np.array([(side, top), (width - side, top), (width - side, bottom), (side, bottom), (side, top)])
     along = np.linspace(0, 4, 160)
@@ -147,7 +164,7 @@ def pecha(rng: random.Random, fonts: list[str], corpus: Corpus, frame_height: in
     pitch = (height - 2 * margin_y) / lines
     if lines < 4:
         pitch = min(pitch, height / rng.uniform(4, 9))
-    annotated = rng.random() < 0.1
+    annotated = rng.random() < 0.16
     size = font_size_for(style, pitch, rng, 1.5)
     if annotated:
         size = min(size, pitch / (font_metrics(style.font).tall * 1.2))
@@ -160,7 +177,7 @@ def pecha(rng: random.Random, fonts: list[str], corpus: Corpus, frame_height: in
     if lines <= 2 and rng.random() < 0.4:
         x0, x1 = width * rng.uniform(0.2, 0.42), width * rng.uniform(0.55, 0.8)
     text_x0, text_x1 = x0 + inset_left, x1 - inset_right
-    if framed and rng.random() < 0.35:
+    if framed and rng.random() < 0.5:
         for side in rng.choice(("l", "r", "lr", "lr")):
             depth = pitch * rng.uniform(0.6, 2.2)
             strokes = rng.choice((1, 2))
@@ -173,7 +190,9 @@ def pecha(rng: random.Random, fonts: list[str], corpus: Corpus, frame_height: in
                 text_x1 = x1 - depth - strokes * pitch * 0.15 - inset_right
             caption_x = x0 + depth / 2 if side == "l" else x1 - depth / 2
             if rng.random() < 0.7:
-                side_caption(canvas, rng, source, style.font, caption_x, margin_y, height - margin_y, size * rng.uniform(0.4, 0.7))
+                side_caption(canvas, rng, source, style.font, caption_x, margin_y, height - margin_y, size * rng.uniform(0.4, 1.0))
+            elif rng.random() < 0.4:
+                canvas.bar(caption_x, margin_y, height - margin_y, depth * rng.uniform(0.15, 0.6))
     if rng.random() < 0.06:
         for side in rng.choice(("lr", "lr", "l", "r")):
             strip = pitch * rng.uniform(0.4, 1.2)
@@ -185,7 +204,7 @@ def pecha(rng: random.Random, fonts: list[str], corpus: Corpus, frame_height: in
                 text_x1 -= strip + inset_right + pitch * 0.1
     blocked: list[tuple[float, float, float, float]] = []
     breaks: tuple[float, ...] = ()
-    if rng.random() < 0.1:
+    if rng.random() < 0.16:
         block = (height - 2 * margin_y) * rng.uniform(0.5, 0.9)
         for side in rng.choice(("l", "r", "lr", "m")):
             if side == "l":
@@ -234,14 +253,14 @@ def pecha(rng: random.Random, fonts: list[str], corpus: Corpus, frame_height: in
         canvas.line(style.font, Line(runs, head, unit, breaks))
         if rng.random() < 0.02:
             note = Run("".join(next(source) for _ in range(3)).strip(), rng.uniform(text_x0, text_x1), head - size * 0.18, size * 0.3)
-            canvas.text(style.font, note)
+            canvas.text(style.font, note, NOTE)
         if annotated and rng.random() < 0.5:
             for _ in range(rng.randint(1, 3)):
                 words = "".join(next(source) for _ in range(rng.randint(2, 14))).strip()
                 small = size * rng.uniform(0.28, 0.45)
                 room = pitch - metrics.tall * size * 0.75
                 y = head - min(room, size * 0.5) * rng.uniform(0.6, 1.0) - (metrics.foot - metrics.head) * small * 0.5
-                canvas.text(style.font, Run(words, rng.uniform(text_x0, text_x1 - size), y, small))
+                canvas.text(style.font, Run(words, rng.uniform(text_x0, text_x1 - size), y, small), NOTE)
     if captioned:
         leaf_on_sheet(canvas, rng, source, style.font, size)
     if framed:
@@ -279,8 +298,9 @@ def book(
     y = top
     above = (metrics.head - metrics.top) * size
 
-    def short(text: str, x: float, head: float, scale: float = 1.0):
-        canvas.line(style.font, Line([Run(text, x, head, size * scale)], head, band_pitch(style.font, size * scale, pitch)))
+    def short(text: str, x: float, head: float, scale: float = 1.0, kind: int = PLAIN):
+        unit = band_pitch(style.font, size * scale, pitch)
+        canvas.line(style.font, Line([Run(text, x, head, size * scale)], head, unit, kinds=(kind,)))
 
     if header:
         words = "".join(next(source) for _ in range(rng.randint(2, 7))).strip()
@@ -289,7 +309,8 @@ def book(
         runs = [Run(words, margin_x + rng.uniform(0, 0.5) * column_width, y + above, size * scale)]
         if rng.random() < 0.6:
             runs.append(Run(number, width - margin_x - size * 1.5, y + above, size * scale))
-        canvas.line(style.font, Line(runs, y + above, band_pitch(style.font, size * scale, pitch)))
+        kinds = (MARGIN, PAGE_NUMBER)[: len(runs)]
+        canvas.line(style.font, Line(runs, y + above, band_pitch(style.font, size * scale, pitch), kinds=kinds))
         y += pitch * rng.uniform(1.0, 1.4)
         if rng.random() < 0.5:
             rule(canvas, rng, (margin_x, y), (width - margin_x, y), max(1, round(pitch * rng.uniform(0.02, 0.09))))
@@ -298,7 +319,6 @@ def book(
     floor = bottom - pitch * (rng.uniform(2, 5) if notes else 0) - pitch
     for column in range(columns):
         left = margin_x + column * (column_width + gutter)
-        right = left + column_width
         cursor, verse = y, 0
         while cursor < floor:
             head = cursor + above
@@ -341,7 +361,8 @@ def book(
             number = number.translate(TIBETAN_DIGITS)
         if rng.random() < 0.25:
             number = f"- {number} -"
-        short(number, rng.choice((margin_x, width / 2, width - margin_x - size * 2)), bottom - size * 0.5, rng.uniform(0.6, 1.0))
+        x = rng.choice((margin_x, width / 2, width - margin_x - size * 2))
+        short(number, x, bottom - size * 0.5, rng.uniform(0.6, 1.0), PAGE_NUMBER)
     return canvas
 
 

@@ -4,7 +4,8 @@
 
 The corpus is plain UTF-8, one segment a line. Every page is prepared by `page_preparation` as at run time. The label of a
 line is a band along the head line of the letters, from 0.05 pitch above to 0.35 pitch below it. POOL receives numbered
-`.npz` shards with the bit-packed arrays `pages` and `bands`, [n, 512, 64] each.
+`.npz` shards with the bit-packed arrays `pages` and `bands`, [n, 512, 64] each, and with `kinds`, [n, 64, 64], of what there is in every
+eighth pixel.
 """
 
 import argparse
@@ -15,7 +16,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from page_drawing import ABOVE_HEAD, BELOW_HEAD, Canvas, Corpus, font_paths
+from page_drawing import ABOVE_HEAD, BELOW_HEAD, PLAIN, Canvas, Corpus, font_paths
 from page_layouts import book, pecha, sheet
 from page_preparation import TILE, frame_size, prepare, tiles
 from scan_effects import bilevel_scan, distort, grey_scan, inked, red_ink
@@ -23,27 +24,29 @@ from scan_effects import bilevel_scan, distort, grey_scan, inked, red_ink
 FAINTEST_LINE = 0.06
 LEGIBLE_SHARE = 0.9
 SMALL_PITCHES = (13, 30)
+COARSE = 8
 
 
 @dataclass
 class Scan:
-    """A rendered page: its image, and in the same pixels the bands (255) and the areas of its lines, those of `texts[n]` being n + 1."""
+    """A rendered page: its image, and in the same pixels the bands (255) and the areas of its lines, those of `texts[n]` being n + 1, and kinds."""
 
     grey: np.ndarray
     bands: np.ndarray
     areas: np.ndarray
+    kinds: np.ndarray
     texts: list[str]
     pitch: float
     oversampling: float
 
 
-def render_page(rng: random.Random, fonts: list[str], corpus: Corpus) -> tuple[np.ndarray, np.ndarray]:
-    """One prepared frame (1 = paper, 0 = ink) and its bands (1 = band); almost all lines are legible."""
+def render_page(rng: random.Random, fonts: list[str], corpus: Corpus) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """One prepared frame (1 = paper, 0 = ink), its bands (1 = band) and its kinds; almost all lines are legible."""
     while True:
-        frame, bands = render_once(rng, fonts, corpus)
+        frame, bands, kinds = render_once(rng, fonts, corpus)
         visible = without_lost_lines(frame, bands)
         if visible.sum() > LEGIBLE_SHARE * bands.sum():
-            return frame, visible
+            return frame, visible, kinds
 
 
 def legible_scan(rng: random.Random, fonts: list[str], corpus: Corpus) -> Scan:
@@ -51,7 +54,7 @@ def legible_scan(rng: random.Random, fonts: list[str], corpus: Corpus) -> Scan:
     while True:
         scan = render_scan(rng, fonts, corpus)
         height, width = scan.grey.shape
-        frame, bands = framed(scan, frame_size(width, height))
+        frame, bands, _ = framed(scan, frame_size(width, height))
         if without_lost_lines(frame, bands).sum() > LEGIBLE_SHARE * bands.sum():
             return scan
 
@@ -74,7 +77,7 @@ def render_scan(rng: random.Random, fonts: list[str], corpus: Corpus) -> Scan:
     else:
         canvas = sheet(rng, fonts, corpus, rng.choice((512, 1024)), oversampling)
     pitch = line_pitch(canvas)
-    ink, bands, areas = distort(rng, noise, canvas, pitch)
+    ink, bands, areas, kinds = distort(rng, noise, canvas, pitch)
     letter = pitch * 0.35
     strokes = inked(rng, noise, ink, letter)
     binary = rng.random() < 0.3
@@ -82,10 +85,10 @@ def render_scan(rng: random.Random, fonts: list[str], corpus: Corpus) -> Scan:
         grey = bilevel_scan(rng, noise, strokes)
     else:
         grey = grey_scan(rng, noise, red_ink(rng, strokes, bands), letter)
-    return Scan(grey, bands, areas, canvas.texts, pitch, oversampling)
+    return Scan(grey, bands, areas, kinds, canvas.texts, pitch, oversampling)
 
 
-def render_once(rng: random.Random, fonts: list[str], corpus: Corpus) -> tuple[np.ndarray, np.ndarray]:
+def render_once(rng: random.Random, fonts: list[str], corpus: Corpus) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     scan = render_scan(rng, fonts, corpus)
     height, width = scan.grey.shape
     size = frame_size(width, height)
@@ -98,10 +101,11 @@ def render_once(rng: random.Random, fonts: list[str], corpus: Corpus) -> tuple[n
     return framed(scan, size)
 
 
-def framed(scan: Scan, size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
-    """The frame of the program, of a width and height, and the bands in it."""
+def framed(scan: Scan, size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The frame of the program, of a width and height, and the bands and kinds in it."""
     shrunk = cv2.resize(scan.bands, size, interpolation=cv2.INTER_AREA) if size != scan.grey.shape[::-1] else scan.bands
-    return prepare(scan.grey, size), (shrunk > 127).astype(np.uint8)
+    kinds = cv2.resize(scan.kinds, size, interpolation=cv2.INTER_NEAREST)
+    return prepare(scan.grey, size), (shrunk > 127).astype(np.uint8), kinds
 
 
 def without_lost_lines(frame: np.ndarray, bands: np.ndarray) -> np.ndarray:
@@ -114,11 +118,11 @@ def without_lost_lines(frame: np.ndarray, bands: np.ndarray) -> np.ndarray:
     return visible[labels].astype(np.uint8)
 
 
-def page_tiles(rng: random.Random, frame: np.ndarray, bands: np.ndarray, blank_share: float = 0.2):
+def page_tiles(rng: random.Random, frame: np.ndarray, bands: np.ndarray, kinds: np.ndarray, blank_share: float = 0.2):
     """Tiles of a page as at run time; of those without a line only a share."""
-    inputs, labels = tiles(frame, 1).reshape(-1, TILE, TILE), tiles(bands, 0).reshape(-1, TILE, TILE)
+    inputs, labels, kinds = (tiles(*of).reshape(-1, TILE, TILE) for of in ((frame, 1), (bands, 0), (kinds, PLAIN)))
     keep = [i for i in range(len(inputs)) if labels[i].mean() > 0.01 or rng.random() < blank_share]
-    return inputs[keep], labels[keep]
+    return inputs[keep], labels[keep], kinds[keep][:, COARSE // 2 :: COARSE, COARSE // 2 :: COARSE]
 
 
 def main():
@@ -134,20 +138,21 @@ def main():
     fonts, corpus = font_paths(arguments.fonts, held_out=False), Corpus(arguments.corpus)
     out = Path(arguments.out)
     out.mkdir(parents=True, exist_ok=True)
-    inputs, labels = [], []
+    inputs, labels, kinds = [], [], []
     for page in range(arguments.pages):
         rng = random.Random(arguments.seed * 1_000_003 + page)
-        frame, bands = render_page(rng, fonts, corpus)
-        tile_inputs, tile_labels = page_tiles(rng, frame, bands)
+        tile_inputs, tile_labels, tile_kinds = page_tiles(rng, *render_page(rng, fonts, corpus))
         inputs.append(np.packbits(tile_inputs, axis=-1))
         labels.append(np.packbits(tile_labels, axis=-1))
+        kinds.append(tile_kinds)
         if (page + 1) % arguments.shard == 0 or page + 1 == arguments.pages:
             name = f"seed{arguments.seed:03d}_{page // arguments.shard:05d}"
             partial = out / f"{name}.partial"
             with open(partial, "wb") as file:
-                np.savez_compressed(file, pages=np.concatenate(inputs), bands=np.concatenate(labels))
+                arrays = {"pages": inputs, "bands": labels, "kinds": kinds}
+                np.savez_compressed(file, **{name: np.concatenate(parts) for name, parts in arrays.items()})
             partial.rename(out / f"{name}.npz")
-            inputs, labels = [], []
+            inputs, labels, kinds = [], [], []
 
 
 if __name__ == "__main__":

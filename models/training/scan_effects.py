@@ -5,7 +5,7 @@ import random
 import cv2
 import numpy as np
 
-from page_drawing import Canvas
+from page_drawing import PLAIN, Canvas
 from page_preparation import LINEAR
 
 RED_INK = 0.12
@@ -18,7 +18,7 @@ def smooth_noise(noise: np.random.Generator, height: int, width: int, cell: floa
 
 
 def distort(rng: random.Random, noise: np.random.Generator, canvas: Canvas, fill_line_pitch: float):
-    """Waves, local wobble, rotation and perspective, the same for ink, bands and areas."""
+    """Waves, local wobble, rotation and perspective, the same for ink, bands, areas and kinds."""
     height, width = canvas.ink.shape
     angle = np.radians(rng.choice((0.0, rng.gauss(0, 0.7), rng.uniform(-1.5, 1.5), rng.uniform(-4, 4))))
     extra = int(abs(np.sin(angle)) * width / 2)
@@ -44,7 +44,8 @@ def distort(rng: random.Random, noise: np.random.Generator, canvas: Canvas, fill
     ink = cv2.remap(canvas.ink, x, y, cv2.INTER_LINEAR, borderValue=0)
     bands = cv2.remap(canvas.bands, x, y, cv2.INTER_LINEAR, borderValue=0)
     areas = cv2.remap(canvas.areas, x, y, cv2.INTER_NEAREST, borderValue=0)
-    return ink, bands, areas
+    kinds = cv2.remap(canvas.kinds, x, y, cv2.INTER_NEAREST, borderValue=PLAIN)
+    return ink, bands, areas, kinds
 
 
 def inked(rng: random.Random, noise: np.random.Generator, ink: np.ndarray, letter: float) -> np.ndarray:
