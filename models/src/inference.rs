@@ -14,7 +14,8 @@ pub enum Classes {
     /// Lines and nothing else: one plane.
     #[default]
     Line,
-    /// Background, image, line, margin and caption: a plane for each, in this order.
+    /// Background, image, line, margin, caption, page number and note: a plane for each, in this order. A network that does not know
+    /// one of them gives it no probability.
     Layout,
 }
 
@@ -23,7 +24,7 @@ impl Classes {
     pub fn planes(self) -> usize {
         match self {
             Self::Line => 1,
-            Self::Layout => 5,
+            Self::Layout => 7,
         }
     }
 
@@ -63,8 +64,7 @@ pub trait Segmenter: Send + Sync + std::fmt::Debug {
         false
     }
 
-    /// Probability (after the softmax over the classes) of each class of [`Classes::Layout`]: `count * 5 * size * size`
-    /// values, for each tile plane after plane.
+    /// Probability of each class of [`Classes::Layout`]: `count * planes * size * size` values, for each tile plane after plane.
     ///
     /// # Errors
     /// [`InferenceError::NoLayout`] from a network without these classes.

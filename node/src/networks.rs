@@ -132,9 +132,11 @@ pub fn load(choice: &ModelChoice, device: &str, threads: NonZeroUsize) -> Result
     };
     if wants(ModelKind::Segmenter) {
         let bundle = segmenter.map_or_else(shipped::line_segmenter, Ok)?;
+        let description = bundle.segmentation()?;
         models.segmenter = Some(LineSegmenter {
             network: load_segmenter(&bundle, &device)?,
-            threshold: bundle.segmentation()?.threshold,
+            threshold: description.threshold,
+            layout_threshold: description.layout_threshold,
             model: reference(&bundle)?,
         });
     }

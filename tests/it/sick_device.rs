@@ -99,6 +99,7 @@ fn models(device: &Arc<Device>) -> ModelSet {
                 network: load_segmenter(&segmenter, &processor).unwrap(),
             }),
             threshold: segmenter.segmentation().unwrap().threshold,
+            layout_threshold: segmenter.segmentation().unwrap().layout_threshold,
             model: reference(&segmenter),
         }),
         print: None,

@@ -53,6 +53,8 @@ pub(crate) struct LineDetection {
     pub tile_size: usize,
     /// Probability above which a pixel belongs to a line; the model's own.
     pub threshold: f32,
+    /// Probability above which it belongs to a region beside the lines; the model's own.
+    pub layout_threshold: f32,
     /// True if the model knows the classes of a layout.
     pub layout: bool,
     pub model: ModelRef,
@@ -82,6 +84,7 @@ impl LineDetection {
             segmentation: Inference::start("line-detection", segmentation, memory, DEVICE_INBOX)?,
             tile_size: segmenter.network.tile_size(),
             threshold: segmenter.threshold,
+            layout_threshold: segmenter.layout_threshold,
             layout: segmenter.network.has_layout(),
             model: segmenter.model.clone(),
         })
@@ -99,7 +102,8 @@ impl LineDetection {
             LineMode::Line => defaults,
             LineMode::Layout => DetectionConfig {
                 classes: Classes::Layout,
-                threshold: DetectionConfig::LAYOUT_THRESHOLD,
+                threshold: self.threshold,
+                layout_threshold: self.layout_threshold,
                 ..defaults
             },
         };

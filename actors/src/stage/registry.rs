@@ -123,6 +123,8 @@ pub struct LineSegmenter {
     pub network: Arc<dyn Segmenter>,
     /// Probability above which a pixel belongs to a line.
     pub threshold: f32,
+    /// Probability above which it belongs to a region beside the lines.
+    pub layout_threshold: f32,
     pub model: ModelRef,
 }
 

@@ -8,7 +8,7 @@ pub(super) const PAPER: u8 = 255;
 const BLACK: u8 = 0;
 
 /// Settings of line detection. The defaults are those of BDRC's production line detection (`ldv1`) but for `even_light`,
-/// `line_pictures`, `turned_pages`, `negatives`, `short_lines`, `part_columns`, `max_rows_portrait`, `tps_threshold` and `level_all_lines`.
+/// `line_pictures`, `turned_pages`, `negatives`, `short_lines`, `part_columns`, `line_kinds`, `max_rows_portrait`, `tps_threshold` and `level_all_lines`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DetectionConfig {
@@ -17,6 +17,10 @@ pub struct DetectionConfig {
     pub classes: Classes,
     /// A pixel belongs to a line when its probability is above this.
     pub threshold: f32,
+    /// A pixel belongs to a region beside the lines when its probability is above this.
+    pub layout_threshold: f32,
+    /// With the classes of a layout, say of whole lines what they are, and leave out what else is small or lies on a line.
+    pub line_kinds: bool,
     /// Side of the neighbourhood of the adaptive threshold, odd, in frame pixels.
     pub binarise_block: u32,
     /// Difference of ink from the mean of its neighbourhood, in grey levels.
@@ -69,6 +73,8 @@ impl Default for DetectionConfig {
             algorithms: Algorithms::Gen2,
             classes: Classes::Line,
             threshold: 0.85,
+            layout_threshold: 0.8,
+            line_kinds: true,
             binarise_block: 31,
             binarise_c: 15,
             even_light: true,
@@ -106,6 +112,7 @@ impl DetectionConfig {
             negatives: false,
             short_lines: false,
             part_columns: false,
+            line_kinds: false,
             max_rows_portrait: 2,
             tps_threshold: 0.0,
             level_all_lines: false,
@@ -130,14 +137,12 @@ impl DetectionConfig {
             negatives: false,
             short_lines: false,
             part_columns: false,
+            line_kinds: false,
             min_angle_deg: 0.5,
             use_tps: false,
             ..Self::default()
         }
     }
-
-    /// Probability above which a pixel belongs to a class of a layout.
-    pub const LAYOUT_THRESHOLD: f32 = 0.8;
 
     /// Grey level that shows where a straightened page ends.
     pub fn background(&self) -> u8 {

@@ -3,7 +3,7 @@
 use image::GrayImage;
 use serde::{Deserialize, Serialize};
 
-use super::passes::scaled;
+use super::passes::{factors, scaled};
 use crate::page::contours::find_contours;
 use crate::page::geometry::{Contour, arc_length, contour_area, is_clockwise, simplify};
 
@@ -12,17 +12,28 @@ const MIN_REGION_AREA: f64 = 200.0;
 /// Share of their perimeter by which contours are simplified.
 const SIMPLIFY: f64 = 0.001;
 
-/// A class of a layout that is neither background nor line.
+/// A class of a layout that is neither background nor line of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "snake_case")]
 pub enum RegionKind {
+    /// Picture or ornament.
     Image,
+    /// Title in the margin, and running head.
     Margin,
     Caption,
+    PageNumber,
+    /// Small writing between lines or beside them.
+    Note,
 }
 
 impl RegionKind {
-    pub const ALL: [Self; 3] = [Self::Image, Self::Margin, Self::Caption];
+    pub const ALL: [Self; 5] = [
+        Self::Image,
+        Self::Margin,
+        Self::Caption,
+        Self::PageNumber,
+        Self::Note,
+    ];
 
     /// Index of its plane among those of [`Classes::Layout`](crate::inference::Classes::Layout).
     pub(super) fn plane(self) -> usize {
@@ -30,6 +41,8 @@ impl RegionKind {
             Self::Image => 1,
             Self::Margin => 3,
             Self::Caption => 4,
+            Self::PageNumber => 5,
+            Self::Note => 6,
         }
     }
 
@@ -38,6 +51,8 @@ impl RegionKind {
             Self::Image => "image",
             Self::Margin => "margin",
             Self::Caption => "caption",
+            Self::PageNumber => "page_number",
+            Self::Note => "note",
         }
     }
 }
@@ -52,11 +67,7 @@ pub struct Region {
 
 /// The regions of one class in its mask, in pixels of the page, from top to bottom and left to right.
 pub(super) fn regions(mask: &GrayImage, kind: RegionKind, page_size: (u32, u32)) -> Vec<Region> {
-    let factor = |to: u32, from: u32| f64::from(to) / f64::from(from.max(1));
-    let (x, y) = (
-        factor(page_size.0, mask.width()),
-        factor(page_size.1, mask.height()),
-    );
+    let (x, y) = factors(mask.dimensions(), page_size);
     let mut contours: Vec<Contour> = find_contours(mask)
         .into_iter()
         // The borders of holes run clockwise, and a region is filled by its outer border.
@@ -95,6 +106,8 @@ mod tests {
     const IMAGE: u8 = 50;
     const MARGIN: u8 = 100;
     const CAPTION: u8 = 150;
+    const PAGE_NUMBER: u8 = 170;
+    const NOTE: u8 = 190;
 
     impl Segmenter for Painted {
         fn tile_size(&self) -> usize {
@@ -114,14 +127,14 @@ mod tests {
             let columns = (self.page.width() as usize).div_ceil(self.size);
             let mut values = Vec::new();
             for tile in 0..tiles.count {
-                for class in [255, IMAGE, 0, MARGIN, CAPTION] {
+                for class in [255, IMAGE, 0, MARGIN, CAPTION, PAGE_NUMBER, NOTE] {
                     for at in 0..self.size * self.size {
                         let x = (tile % columns) * self.size + at % self.size;
                         let y = (tile / columns) * self.size + at / self.size;
                         let shown = (x < self.page.width() as usize && y < self.page.height() as usize)
                             .then(|| self.page.get_pixel(x as u32, y as u32).0[0]);
-                        // Just beyond the threshold, and just below it.
-                        values.push(if shown == Some(class) { 0.81 } else { 0.79 / 4.0 });
+                        // Just beyond the threshold, and what is left of it.
+                        values.push(if shown == Some(class) { 0.81 } else { 0.19 / 6.0 });
                     }
                 }
             }
@@ -129,7 +142,7 @@ mod tests {
         }
     }
 
-    /// Three lines, an image with a hole, a margin note, a caption and a speck of one.
+    /// Three lines, an image with a hole, a margin note, a caption and a speck of one, a page number, and a note between lines.
     fn page() -> GrayImage {
         let blocks = [
             (100, 100, 700, 30, 0),
@@ -140,6 +153,8 @@ mod tests {
             (20, 90, 40, 200, MARGIN),
             (500, 440, 200, 30, CAPTION),
             (800, 440, 10, 10, CAPTION),
+            (850, 20, 30, 20, PAGE_NUMBER),
+            (300, 165, 120, 13, NOTE),
         ];
         let mut page = GrayImage::from_pixel(900, 500, Luma([255]));
         for (left, top, width, height, level) in blocks {
@@ -157,7 +172,7 @@ mod tests {
         };
         DetectionConfig {
             classes: Classes::Layout,
-            threshold: DetectionConfig::LAYOUT_THRESHOLD,
+            threshold: 0.8,
             ..config
         }
     }
@@ -184,6 +199,8 @@ mod tests {
                     (RegionKind::Image, rect(500, 280, 200, 150)),
                     (RegionKind::Margin, rect(20, 90, 40, 200)),
                     (RegionKind::Caption, rect(500, 440, 200, 30)),
+                    (RegionKind::PageNumber, rect(850, 20, 30, 20)),
+                    (RegionKind::Note, rect(300, 165, 120, 13)),
                 ],
                 "{algorithms:?}"
             );

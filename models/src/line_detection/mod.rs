@@ -11,6 +11,7 @@
 //! resolution. The first generation of algorithms is a folder of its own, `gen1`: it differs in every step, and a branch
 //! in each would hide both.
 
+mod beside;
 mod config;
 mod curvature;
 mod frame;

@@ -2,6 +2,7 @@
 
 use image::GrayImage;
 
+use super::beside::{LEAST_PROBABILITY as LEAST_OF_REGION, Seen, beside};
 use super::frame::{Frame, Straightening, binarise};
 use super::gutters::part_columns;
 use super::layout::{Region, RegionKind, regions};
@@ -67,6 +68,17 @@ impl PageLines {
             .collect()
     }
 
+    /// Contours of the lines where they are on the page that the frame shows: unless that was straight already, on the page as scanned.
+    fn on_frame(&self, straight: bool) -> Vec<Contour> {
+        match self.geometry() {
+            Ok(geometry) if !straight => {
+                let back = |line: &Contour| line.iter().map(|point| geometry.to_page(*point)).collect();
+                self.contours.iter().map(back).collect()
+            }
+            _ => self.contours.clone(),
+        }
+    }
+
     /// Takes what the network saw on the frame that these lines are from. Unless that frame was straight already, the
     /// regions are moved to where they are on the straightened page.
     fn add_regions(&mut self, mut seen: Vec<Region>, straight: bool) {
@@ -112,9 +124,12 @@ pub fn finish(
         index,
         of: config.classes.planes(),
     };
-    let mask_of = |index| class_mask(&grid, page_size, probabilities, plane(index), config);
+    let mask_of = |index, threshold| {
+        let mask = grid.stitch(probabilities, plane(index), above(threshold))?;
+        Ok::<_, InferenceError>(sized_mask(mask, page_size, config))
+    };
     let line_plane = config.classes.line_plane();
-    let mut mask = mask_of(line_plane)?;
+    let mut mask = mask_of(line_plane, config.threshold)?;
     if config.short_lines {
         let doubtful = grid.stitch(probabilities, plane(line_plane), above(LEAST_PROBABILITY))?;
         complete_short_lines(&mut mask, &doubtful, config);
@@ -123,10 +138,18 @@ pub fn finish(
     if let Pass1::Done(lines) = &mut pass {
         lines.certainty = certainty(&grid, probabilities, plane(line_plane), config);
         if config.classes == Classes::Layout {
+            let mut seen = Seen::default();
+            let mut shares = Vec::new();
             for kind in RegionKind::ALL {
-                let seen = regions(&mask_of(kind.plane())?, kind, page_size);
-                lines.add_regions(seen, straight);
+                let above = |least| Ok(regions(&mask_of(kind.plane(), least)?, kind, page_size));
+                seen.sure.extend(above(config.layout_threshold)?);
+                if config.line_kinds {
+                    seen.likely.extend(above(LEAST_OF_REGION)?);
+                    shares.push((kind, grid.stitch(probabilities, plane(kind.plane()), in_255ths)?));
+                }
             }
+            let regions = beside(&lines.on_frame(straight), seen, &shares, page_size);
+            lines.add_regions(regions, straight);
         }
     }
     Ok(pass)
@@ -142,23 +165,24 @@ fn certainty(grid: &TileGrid, probabilities: &[f32], plane: Plane, config: &Dete
     }
 }
 
-/// The mask of one class: at frame size, or in the first generation at that of the page.
-pub(super) fn class_mask(
-    grid: &TileGrid,
+/// The mask of a class, which has the size of the frame: as it is, or in the first generation at the size of the page.
+pub(super) fn sized_mask(
+    mask: GrayImage,
     (width, height): (u32, u32),
-    probabilities: &[f32],
-    plane: Plane,
     config: &DetectionConfig,
-) -> Result<GrayImage, InferenceError> {
-    let mask = grid.stitch(probabilities, plane, above(config.threshold))?;
-    Ok(match config.algorithms {
+) -> GrayImage {
+    match config.algorithms {
         Algorithms::Gen1 => resize_mask(&mask, width, height),
         Algorithms::Gen2 => mask,
-    })
+    }
+}
+
+fn in_255ths(probability: f32) -> u8 {
+    (255.0 * probability) as u8
 }
 
 /// Pixel of a mask of what is more probable than `least`.
-fn above(least: f32) -> impl Fn(f32) -> u8 {
+pub(super) fn above(least: f32) -> impl Fn(f32) -> u8 {
     move |p| if p > least { u8::MAX } else { 0 }
 }
 
@@ -232,11 +256,7 @@ fn page_lines(
     straightening: Straightening,
 ) -> PageLines {
     let frame_size = mask.dimensions();
-    let factor = |to: u32, from: u32| f64::from(to) / f64::from(from.max(1));
-    let (x, y) = (
-        factor(page_size.0, frame_size.0),
-        factor(page_size.1, frame_size.1),
-    );
+    let (x, y) = factors(frame_size, page_size);
     PageLines {
         page_angle: straightening.geometry.angle(),
         dewarp: straightening.geometry.dewarp().map(|dewarp| dewarp.scaled(x, y)),
@@ -250,6 +270,12 @@ fn box_of_min_area_rect(contour: &[Point]) -> Rect {
     // Half to even, as NumPy rounds.
     let corner = |(x, y): (f32, f32)| Point::new(x.round_ties_even() as i32, y.round_ties_even() as i32);
     bounding_rect(&min_area_rect(contour).corners().map(corner))
+}
+
+/// Factors along and down from pixels of a picture of one size to those of the same picture of another.
+pub(super) fn factors(from: (u32, u32), to: (u32, u32)) -> (f64, f64) {
+    let factor = |to: u32, from: u32| f64::from(to) / f64::from(from.max(1));
+    (factor(to.0, from.0), factor(to.1, from.1))
 }
 
 pub(super) fn scaled(contour: &[Point], x: f64, y: f64) -> Contour {

@@ -103,6 +103,16 @@ pub struct SegmentationModel {
     /// Classes that the network tells apart.
     #[serde(default)]
     pub classes: Classes,
+    /// Probability from which a pixel counts as part of a region beside the lines, for a network with the classes of a layout.
+    #[serde(default = "SegmentationModel::usual_layout_threshold")]
+    pub layout_threshold: f32,
+}
+
+impl SegmentationModel {
+    /// Probability from which BDRC's programs count a pixel of a layout.
+    pub(super) fn usual_layout_threshold() -> f32 {
+        0.8
+    }
 }
 
 /// A model that reads line images.

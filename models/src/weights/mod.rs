@@ -114,9 +114,9 @@ pub fn load_segmenter(bundle: &Bundle, device: &ComputeDevice) -> Result<Arc<dyn
             format!("must be a multiple of {}", patch_segmenter::TILE_MULTIPLE),
         ));
     }
-    if model.classes != Classes::Line {
-        let problem = format!("{} knows lines alone", patch_segmenter::ARCHITECTURE);
-        return Err(bundle.invalid("classes", problem));
+    if (model.classes == Classes::Layout) != dimensions.layout_blocks.is_some() {
+        let problem = "are those of a layout where `architecture` has `layout_blocks`, and nowhere else";
+        return Err(bundle.invalid("classes", problem.to_owned()));
     }
     Ok(PatchSegmenter::load(
         bundle.tensors()?,
@@ -138,7 +138,11 @@ fn load_deeplab(
         return Err(bundle.invalid("tile_size", problem));
     }
     let segmenter = DeepLabSegmenter::load(bundle.tensors()?, tile_size, model.classes, device)?;
-    let (stated, planes) = (model.classes.planes(), segmenter.planes());
+    let stated = match model.classes {
+        Classes::Line => 1,
+        Classes::Layout => deeplab::LAYOUT_PLANES,
+    };
+    let planes = segmenter.planes();
     if planes != stated {
         return Err(bundle.invalid("classes", format!("are {stated}, the network has {planes}")));
     }

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::super::curvature::typical_bend;
 use super::super::golden::{contours, gen1_cases, grey, json, roots};
-use super::super::passes::class_mask;
+use super::super::passes::{above, sized_mask};
 use super::super::tiling::Plane;
 use super::super::{TileGrid, prepare};
 use super::scale::frame_size;
@@ -308,8 +308,10 @@ fn the_networks_answer_becomes_the_mask_of_upstream() {
                     probabilities.push(1.0 / (1.0 + (-logit).exp()));
                 }
             }
-            let plane = Plane::ONLY;
-            let mask = class_mask(&grid, (case.w, case.h), &probabilities, plane, &config).unwrap();
+            let mask = grid
+                .stitch(&probabilities, Plane::ONLY, above(config.threshold))
+                .unwrap();
+            let mask = sized_mask(mask, (case.w, case.h), &config);
             let expected = grey(&root.join(&case.mask));
             let differing = mask.iter().zip(expected.iter()).filter(|(a, b)| a != b).count();
             assert!(

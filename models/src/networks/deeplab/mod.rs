@@ -23,6 +23,8 @@ pub(crate) use network::{TILE_MULTIPLE, slots};
 
 /// Name of the architecture in a description.
 pub(crate) const ARCHITECTURE: &str = "DeepLabV3Plus";
+/// Planes of the network for a layout: the first of those of [`Classes::Layout`].
+pub(crate) const LAYOUT_PLANES: usize = 5;
 
 /// The network in the form that suits its device.
 #[derive(Debug)]
@@ -103,9 +105,16 @@ impl DeepLabSegmenter {
                 }
             }
             Classes::Layout => {
-                for tile in planes.chunks_exact_mut(area * self.classes.planes()) {
+                for tile in planes.chunks_exact_mut(area * LAYOUT_PLANES) {
                     softmax(tile, area);
                 }
+                let tiles = planes.chunks_exact(area * LAYOUT_PLANES);
+                let unknown = vec![0.0; area * (self.classes.planes() - LAYOUT_PLANES)];
+                planes = tiles
+                    .flat_map(|tile| [tile, &unknown])
+                    .flatten()
+                    .copied()
+                    .collect();
             }
         }
         Ok(planes)

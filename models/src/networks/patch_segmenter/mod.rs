@@ -1,6 +1,9 @@
 //! The segmentation network, `patch-segmenter`: U-shaped, with the residual blocks of ConvNeXt (Liu et al. 2022) and
 //! batch norm. It sees the page in patches of 4x4 pixels and never works at full resolution, where a processor loses
-//! most of its time. `models/training/segmentation_net.py` is the same network for training.
+//! most of its time. Where it was trained to, it also tells what a page holds besides its text ([`layout`]), out of the map of every eighth
+//! pixel; that costs nothing unless it is asked for. `models/training/segmentation_net.py` is the same network for training.
+
+mod layout;
 
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -14,7 +17,8 @@ use serde::{Deserialize, Serialize};
 use crate::checkpoint::WeightsError;
 use crate::checkpoint::layers::{LayerLoader, Shift};
 use crate::checkpoint::tensors::WeightTensors;
-use crate::inference::{InferenceError, Segmenter, TileBatch};
+use crate::inference::{Classes, InferenceError, Segmenter, TileBatch};
+use layout::Layout;
 
 /// Name of the architecture in `model.json`.
 pub(crate) const ARCHITECTURE: &str = "patch-segmenter";
@@ -36,6 +40,9 @@ pub(crate) struct NetworkDimensions {
     pub(crate) channels: [NonZeroU16; 3],
     /// Residual blocks on the way down.
     pub(crate) blocks: [u16; 3],
+    /// Residual blocks before the kinds of a layout; `None` for a network of lines alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) layout_blocks: Option<u16>,
 }
 
 fn load_block<M: FeatureMap>(
@@ -65,6 +72,7 @@ struct Network<M: FeatureMap> {
     /// Way up, from the coarsest stage to the finest: the 1x1 convolution before the upsampling and the block after it.
     ups: [(M::Convolution, ResidualBlock<M::Convolution>); 2],
     head: M::Convolution,
+    layout: Option<Layout<M>>,
 }
 
 impl<M: FeatureMap> Network<M> {
@@ -96,17 +104,23 @@ impl<M: FeatureMap> Network<M> {
             Ok::<_, WeightsError>((narrow, block))
         };
         let ups = [up(2, coarse, middle)?, up(1, middle, fine)?];
+        let layout = dimensions
+            .layout_blocks
+            .map(|blocks| Layout::load(loader, blocks, middle))
+            .transpose()?;
         Ok(Self {
             stem,
             stages,
             downs,
             ups,
             head,
+            layout,
         })
     }
 
-    /// Tiles of one channel, to the probabilities of the pixels of each patch: a channel for each place in a patch.
-    fn forward(&self, tiles: &M) -> Result<M, InferenceError> {
+    /// Tiles of one channel, to the probabilities of the pixels of each patch, a channel for each place in a patch, and with
+    /// [`Classes::Layout`] to the scores of the kinds.
+    fn forward(&self, tiles: &M, classes: Classes) -> Result<(M, Option<M>), InferenceError> {
         let run = |stage: &[ResidualBlock<_>], map: M| {
             stage.iter().try_fold(map, |map, block| map.residual_block(block))
         };
@@ -114,14 +128,22 @@ impl<M: FeatureMap> Network<M> {
         let [to_middle, to_coarse] = &self.downs;
         let quarter = run(fine, tiles.convolve(&self.stem, Activation::None)?)?;
         let eighth = run(middle, quarter.convolve(to_middle, Activation::Relu)?)?;
-        let mut map = run(coarse, eighth.convolve(to_coarse, Activation::Relu)?)?;
-        for ((narrow, block), skipped) in self.ups.iter().zip([eighth, quarter]) {
+        let sixteenth = run(coarse, eighth.convolve(to_coarse, Activation::Relu)?)?;
+        let up = |map: &M, (narrow, block): &(M::Convolution, ResidualBlock<_>), skipped: &M| {
             // The convolution of single pixels before the doubling, where it has a quarter of the pixels: the
             // result is the same.
             let doubled = map.convolve(narrow, Activation::None)?.doubled();
-            map = doubled.add(&skipped).residual_block(block)?;
-        }
-        map.convolve(&self.head, Activation::Sigmoid)
+            doubled.add(skipped).residual_block(block)
+        };
+        let [to_eighth, to_quarter] = &self.ups;
+        let map = up(&sixteenth, to_eighth, &eighth)?;
+        let lines = up(&map, to_quarter, &quarter)?.convolve(&self.head, Activation::Sigmoid)?;
+        let kinds = match (classes, &self.layout) {
+            (Classes::Line, _) => None,
+            (Classes::Layout, None) => return Err(InferenceError::NoLayout),
+            (Classes::Layout, Some(layout)) => Some(layout.scores(map)?),
+        };
+        Ok((lines, kinds))
     }
 }
 
@@ -139,6 +161,7 @@ enum Form {
 pub(crate) struct PatchSegmenter {
     form: Form,
     tile_size: usize,
+    has_layout: bool,
     device: ComputeDevice,
 }
 
@@ -163,17 +186,18 @@ impl PatchSegmenter {
         Ok(Arc::new(Self {
             form,
             tile_size,
+            has_layout: dimensions.layout_blocks.is_some(),
             device: device.clone(),
         }))
     }
 
-    /// Probabilities of the upper left `rows` by `columns` pixels of each tile.
+    /// Planes of the classes for the upper left `rows` by `columns` pixels of each tile.
     fn probabilities<M: FeatureMap>(
         &self,
         network: &Network<M>,
         tiles: &[&[f32]],
-        rows: usize,
-        columns: usize,
+        [rows, columns]: [usize; 2],
+        classes: Classes,
     ) -> Result<Vec<f32>, InferenceError> {
         let mut pixels = Vec::with_capacity(tiles.len() * rows * columns);
         for tile in tiles {
@@ -187,40 +211,49 @@ impl PatchSegmenter {
             columns,
         };
         let images = M::images(pixels, tiles.len(), size, self.device.burn());
-        let patches = network.forward(&images)?.into_planes()?;
-        let mut probabilities = vec![0.0; patches.len()];
-        let by_tile = probabilities.chunks_exact_mut(rows * columns);
+        let (patches, kinds) = network.forward(&images, classes)?;
+        let patches = patches.into_planes()?;
+        let mut lines = vec![0.0; patches.len()];
+        let by_tile = lines.chunks_exact_mut(rows * columns);
         for (patches, target) in patches.chunks_exact(rows * columns).zip(by_tile) {
             join_patches(patches, columns, target);
         }
-        Ok(probabilities)
+        let Some(kinds) = kinds else {
+            return Ok(lines);
+        };
+        let kinds = kinds.into_planes()?;
+        let mut planes = Vec::with_capacity(lines.len() * classes.planes());
+        let by_tile = kinds.chunks_exact(kinds.len() / tiles.len().max(1));
+        for (kinds, lines) in by_tile.zip(lines.chunks_exact(rows * columns)) {
+            layout::add_planes(kinds, lines, columns, &mut planes);
+        }
+        Ok(planes)
     }
 
-    /// Fills in the part of a tile that has ink; beyond it there is no line.
+    /// Fills in the part of the planes of a tile that has ink; beyond it there is paper and no line.
     fn inked_part(
         &self,
         network: &Network<HostMap>,
         tile: &[f32],
-        probabilities: &mut [f32],
+        classes: Classes,
+        planes: &mut [f32],
     ) -> Result<(), InferenceError> {
-        let (rows, columns) = inked_size(tile, self.tile_size);
-        let inked = self.probabilities(network, &[tile], rows, columns)?;
-        for (target, row) in probabilities
-            .chunks_exact_mut(self.tile_size)
-            .zip(inked.chunks_exact(columns))
-        {
-            target[..columns].copy_from_slice(row);
+        let size @ [rows, columns] = inked_size(tile, self.tile_size);
+        if classes == Classes::Layout {
+            planes[..tile.len()].fill(1.0);
+        }
+        let inked = self.probabilities(network, &[tile], size, classes)?;
+        let planes = planes.chunks_exact_mut(tile.len());
+        for (plane, inked) in planes.zip(inked.chunks_exact(rows * columns)) {
+            let rows = plane.chunks_exact_mut(self.tile_size);
+            for (target, row) in rows.zip(inked.chunks_exact(columns)) {
+                target[..columns].copy_from_slice(row);
+            }
         }
         Ok(())
     }
-}
 
-impl Segmenter for PatchSegmenter {
-    fn tile_size(&self) -> usize {
-        self.tile_size
-    }
-
-    fn line_probabilities(&self, tiles: &TileBatch) -> Result<Vec<f32>, InferenceError> {
+    fn class_probabilities(&self, tiles: &TileBatch, classes: Classes) -> Result<Vec<f32>, InferenceError> {
         let TileBatch { size, count, values } = tiles;
         let area = self.tile_size * self.tile_size;
         if *size != self.tile_size || values.len() != count * area {
@@ -232,22 +265,40 @@ impl Segmenter for PatchSegmenter {
         let tiles = values.chunks_exact(area);
         self.device.run(|| match &self.form {
             Form::Processor(network) => {
-                let mut probabilities = vec![0.0; values.len()];
+                let mut planes = vec![0.0; values.len() * classes.planes()];
                 tiles
-                    .zip(probabilities.chunks_exact_mut(area))
+                    .zip(planes.chunks_exact_mut(area * classes.planes()))
                     .par_bridge()
-                    .try_for_each(|(tile, probabilities)| self.inked_part(network, tile, probabilities))?;
-                Ok(probabilities)
+                    .try_for_each(|(tile, planes)| self.inked_part(network, tile, classes, planes))?;
+                Ok(planes)
             }
             Form::Gpu(network) => {
                 let tiles: Vec<_> = tiles.collect();
                 let batches = tiles.chunks(Self::TILES_AT_ONCE);
                 let answers: Result<Vec<_>, _> = batches
-                    .map(|batch| self.probabilities(network, batch, self.tile_size, self.tile_size))
+                    .map(|batch| self.probabilities(network, batch, [self.tile_size; 2], classes))
                     .collect();
                 Ok(answers?.concat())
             }
         })
+    }
+}
+
+impl Segmenter for PatchSegmenter {
+    fn tile_size(&self) -> usize {
+        self.tile_size
+    }
+
+    fn line_probabilities(&self, tiles: &TileBatch) -> Result<Vec<f32>, InferenceError> {
+        self.class_probabilities(tiles, Classes::Line)
+    }
+
+    fn has_layout(&self) -> bool {
+        self.has_layout
+    }
+
+    fn layout_probabilities(&self, tiles: &TileBatch) -> Result<Vec<f32>, InferenceError> {
+        self.class_probabilities(tiles, Classes::Layout)
     }
 }
 
@@ -266,7 +317,7 @@ fn join_patches(patches: &[f32], columns: usize, target: &mut [f32]) {
 }
 
 /// Rows and columns of a tile up to its last ink and a margin of paper, as multiples that the network can take.
-fn inked_size(tile: &[f32], side: usize) -> (usize, usize) {
+fn inked_size(tile: &[f32], side: usize) -> [usize; 2] {
     let inked = |pixels: &[f32]| pixels.iter().rposition(|&value| value < PAPER);
     let (mut rows, mut columns) = (0, 0);
     for (number, row) in tile.chunks_exact(side).enumerate() {
@@ -276,5 +327,5 @@ fn inked_size(tile: &[f32], side: usize) -> (usize, usize) {
         }
     }
     let with_margin = |length: usize| (length + MARGIN).next_multiple_of(TILE_MULTIPLE).min(side);
-    (with_margin(rows), with_margin(columns))
+    [with_margin(rows), with_margin(columns)]
 }

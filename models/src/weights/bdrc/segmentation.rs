@@ -15,9 +15,8 @@ use crate::weights::description::{Architecture, Model, SegmentationModel};
 const DEFAULT_TILE: u16 = 512;
 /// Largest side of a tile in pixels: the features of one would fill the memory of a machine.
 const MAX_TILE: u16 = 4096;
-/// Probabilities from which BDRC's programs count a pixel: production for lines, the first generation for layouts.
+/// Probability from which BDRC's programs in production count a pixel of a line.
 const LINE_THRESHOLD: f32 = 0.85;
-const LAYOUT_THRESHOLD: f32 = 0.8;
 /// The classes of a layout in the order of [`Classes::Layout`].
 const LAYOUT: [&str; 5] = ["background", "image", "line", "margin", "caption"];
 const HEAD: &str = "segmentation_head.0";
@@ -67,9 +66,10 @@ pub(super) fn read(mut source: Source) -> Result<Imported, WeightsError> {
         tile_size: NonZeroU16::new(tile_size).ok_or_else(|| source.invalid("patch_size", "is 0"))?,
         threshold: match classes {
             Classes::Line => LINE_THRESHOLD,
-            Classes::Layout => LAYOUT_THRESHOLD,
+            Classes::Layout => SegmentationModel::usual_layout_threshold(),
         },
         classes,
+        layout_threshold: SegmentationModel::usual_layout_threshold(),
     };
     source.imported(
         &weights,
