@@ -15,8 +15,10 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from page_preparation import TILE
+from segmentation_net import SegmentationNet
 
 WEIGHTS = "weights.safetensors"
+LAYOUT_THRESHOLD = 0.5
 
 
 def main():
@@ -32,13 +34,19 @@ def main():
     is_norm = lambda key: ".bn" in key
     state = {k: v.float() if is_norm(k) else v.to(torch.float16) for k, v in load_file(arguments.weights).items()}
     save_file({k: v.contiguous() for k, v in state.items()}, out / WEIGHTS)
+    architecture = {"name": "patch-segmenter", "channels": [24, 48, 96], "blocks": [2, 2, 4]}
+    has_layout = "layout_head.weight" in state
+    if has_layout:
+        architecture["layout_blocks"] = SegmentationNet.LAYOUT_BLOCKS
     description = {
         "version": 1,
         "name": arguments.name,
         "kind": "segmentation",
-        "architecture": {"name": "patch-segmenter", "channels": [24, 48, 96], "blocks": [2, 2, 4]},
+        "architecture": architecture,
         "tile_size": TILE,
         "threshold": arguments.threshold,
+        "classes": "layout" if has_layout else "line",
+        **({"layout_threshold": LAYOUT_THRESHOLD} if has_layout else {}),
         "weights": {"file": WEIGHTS, "sha256": hashlib.sha256((out / WEIGHTS).read_bytes()).hexdigest()},
         "training": json.loads(Path(arguments.summary).read_text(encoding="utf8")),
     }

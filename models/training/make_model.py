@@ -29,12 +29,15 @@ WEIGHTS, SECOND_WEIGHTS = "model.safetensors", "second.safetensors"
 DOUBT = 0.2
 """Probability of what the first network does not say clearly, from which on the teacher reads a part of a line again."""
 SEGMENTER_THRESHOLD = "0.85"
+LAYOUT_STEPS = 4600
 # Of the weights of `--init` in those of the recogniser that goes on from them.
 START_SHARE = 0.5
 # Of the training of a recogniser, for each of its networks to go on with the statistics of its norms kept.
 KEPT_SHARE = 0.1
 COLUMNS = 10_000
 """Of a batch for which the rates of the recogniser are; for others they grow with the root."""
+# Real pages that a network may not be told have no picture.
+PAGES_WITH_PICTURES = ("oet_MW1KG13607_00", "oet_MW1NLM1660_00", "oet_Nitartha-DTG204_00", "oet_Tibschol_03", "oet_W2KG5015_00")
 # Pages that share their text with held-out lines.
 PAGES_OF_HELD_OUT_LINES = ("TCCG_014", "TCCG_026", "TCCG_050")
 
@@ -102,7 +105,10 @@ def render(work: Work, arguments: argparse.Namespace, name: str, script: str, po
 
 
 def segmenter(arguments: argparse.Namespace):
-    """Rendered pages teach a first network, or `--init` is it, which marks the lines of real pages for the second."""
+    """Rendered pages teach a first network, or `--init` is it, which marks the lines of real pages for the second.
+
+    What else pages hold is learnt last.
+    """
     work, pool = Work(arguments.work), ("--pool", arguments.work / "pages")
     render(work, arguments, "render", "render_pages.py", "pages", "--pages", arguments.rendered or 1500, *seeded(arguments, 11))
     train, first, second = "train_segmentation.py", work / "first.safetensors", work / "second.safetensors"
@@ -118,12 +124,17 @@ def segmenter(arguments: argparse.Namespace):
     work.script("label", "pseudo_labels.py", "--weights", first, *labels)
     mixed = ("--real", real, "--real-share", 0.3, "--init", first, "--crop", 320, "--batch", 6, "--rate", rate, *seeded(arguments, 2))
     work.script("train-second", train, *pool, *mixed, "--resume", "--out", second, *length(arguments, rest))
+    plain, both = work / "plain", work / "both.safetensors"
+    labels = ("--real", arguments.pages, "--out", plain, "--overlays", work / "overlays-plain", "--views", 2, *seeded(arguments, 4))
+    work.script("label-plain", "pseudo_labels.py", "--weights", second, *labels, "--exclude", "TCCG", *PAGES_WITH_PICTURES)
+    taught = (*pool, "--real", plain, "--init", second, "--out", both, "--steps", LAYOUT_STEPS, *seeded(arguments, 3), "--resume")
+    work.script("train-layout", "train_layout.py", *taught)
     summary = work / "summary.json"
     amount = " ".join(map(str, length(arguments)))
     description = f"make_model.py segmenter {amount}, {seed_and_start(arguments)}: rendered pages, and real ones beside them"
     training = {"description": description, "data": sources(arguments, "fonts", "corpus", "pages"), "scores": {}}
     summary.write_text(json.dumps(training), encoding="utf8")
-    bundle = ("--weights", second, "--threshold", SEGMENTER_THRESHOLD, "--summary", summary, "--name", arguments.name)
+    bundle = ("--weights", both, "--threshold", SEGMENTER_THRESHOLD, "--summary", summary, "--name", arguments.name)
     work.script("export", "export_segmenter.py", *bundle, "--out", arguments.out)
 
 
@@ -238,7 +249,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     kinds = parser.add_subparsers(required=True, metavar="segmenter|recogniser")
     for name, make, minutes in (("segmenter", segmenter, 60.0), ("recogniser", recogniser, 100.0)):
-        kind = kinds.add_parser(name, help=(make.__doc__ or "").strip())
+        kind = kinds.add_parser(name, help=(make.__doc__ or "").strip().splitlines()[0])
         kind.set_defaults(make=make)
         kind.add_argument("--fonts", required=True, type=Path, help="folder with Tibetan fonts")
         kind.add_argument("--corpus", required=True, type=Path, help="plain text, one segment a line")

@@ -4,12 +4,15 @@
 the attribute names here are the keys of the weights file.
 
 Input  [N, 1, H, W], H and W divisible by 16, 1 = paper, 0 = ink.
-Output [N, 1, H, W], logits of "this pixel belongs to the core of a text line".
+Output [N, 1, H, W], logits of "this pixel belongs to the core of a text line"; `layout` has logits of the kinds of `page_drawing` for
+every eighth pixel, [N, KINDS, H / 8, W / 8].
 """
 
 import torch
 from torch import nn
 from torch.nn import functional as F
+
+from page_drawing import KINDS
 
 
 class Block(nn.Module):
@@ -46,7 +49,11 @@ class Down(nn.Module):
 class SegmentationNet(nn.Module):
     """U-shaped network that never works above a quarter of the input resolution."""
 
-    def __init__(self, channels: tuple[int, int, int] = (24, 48, 96), blocks: tuple[int, int, int] = (2, 2, 4)):
+    LAYOUT_BLOCKS = 2
+
+    def __init__(
+        self, channels: tuple[int, int, int] = (24, 48, 96), blocks: tuple[int, int, int] = (2, 2, 4), has_layout: bool = False
+    ):
         super().__init__()
         c1, c2, c3 = channels
         self.stem = nn.Conv2d(1, c1, 4, stride=4)
@@ -60,11 +67,21 @@ class SegmentationNet(nn.Module):
         self.up1 = nn.Conv2d(c2, c1, 1)
         self.block1 = Block(c1)
         self.head = nn.Conv2d(c1, 16, 1)
+        if has_layout:
+            self.layout_blocks = nn.Sequential(*[Block(c2, kernel=5) for _ in range(self.LAYOUT_BLOCKS)])
+            self.layout_head = nn.Conv2d(c2, KINDS, 1)
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def middle(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """The finest map on the way down, and that of every eighth pixel on the way up."""
         quarter = self.stage1(self.stem(x))
         eighth = self.stage2(self.down1(quarter))
         sixteenth = self.stage3(self.down2(eighth))
-        y = self.block2(eighth + F.interpolate(self.up2(sixteenth), scale_factor=2, mode="nearest"))
+        return quarter, self.block2(eighth + F.interpolate(self.up2(sixteenth), scale_factor=2, mode="nearest"))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        quarter, y = self.middle(x)
         y = self.block1(quarter + F.interpolate(self.up1(y), scale_factor=2, mode="nearest"))
         return F.pixel_shuffle(self.head(y), 4)
+
+    def layout(self, middle: torch.Tensor) -> torch.Tensor:
+        return self.layout_head(self.layout_blocks(middle))

@@ -42,6 +42,8 @@ class Pool:
         self.loaded: list[str] = []
         self.pages: list[np.ndarray] = []
         self.bands: list[np.ndarray] = []
+        self.kinds: list[np.ndarray] = []
+        """What rendered tiles hold; of real ones nobody knows."""
 
     def refresh(self):
         for path in sorted(self.folder.glob("*.npz")):
@@ -52,6 +54,8 @@ class Pool:
         with np.load(self.folder / name) as shard:
             self.pages.extend(shard["pages"])
             self.bands.extend(shard["bands"])
+            if "kinds" in shard:
+                self.kinds.extend(shard["kinds"])
         self.loaded.append(name)
 
     def __len__(self) -> int:
@@ -168,8 +172,8 @@ def save(model: nn.Module, path: str):
 
 
 def load(path: str) -> SegmentationNet:
-    model = SegmentationNet()
     state = {k: v.float() for k, v in load_file(path).items()}
+    model = SegmentationNet(has_layout="layout_head.weight" in state)
     missing = model.load_state_dict(state, strict=False)
     wrong = [k for k in missing.missing_keys if not k.endswith("num_batches_tracked")] + missing.unexpected_keys
     if wrong:
