@@ -81,10 +81,16 @@ fn a_generation_brings_its_usual_values_unless_somebody_says_otherwise() {
 
 #[test]
 fn a_layout_needs_a_model_that_knows_one() {
-    let message = the_problem(&["job.line_mode=layout"]);
+    let lines = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/tests/fixtures/bdrc/deeplab");
+    let lines = format!("node.models={}", lines.display());
+    let message = the_problem(&[&lines, "job.line_mode=layout"]);
     assert!(
         message.starts_with("--set: job.line_mode: line_mode=layout needs"),
         "{message}"
+    );
+    assert_eq!(
+        problems(None, &[], &["job.line_mode=layout"]),
+        Vec::<String>::new()
     );
     let message = the_problem(&["node.models=/nowhere/at/all"]);
     assert!(

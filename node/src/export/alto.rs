@@ -71,7 +71,7 @@ fn write_description(writer: &mut Writer<Vec<u8>>, page: &PageDocument) -> std::
 }
 
 fn write_page(writer: &mut Writer<Vec<u8>>, page: &PageDocument, number: usize) -> std::io::Result<()> {
-    let [top_left, _, bottom_right, _] = page.text_region();
+    let [top_left, _, bottom_right, _] = page.bounds_of(&page.lines);
     // Two opposite corners have the same bounding box as all four.
     let region = [top_left, bottom_right];
     writer

@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 
 use chrono::{DateTime, Utc};
+use parkhang_models::line_detection::RegionKind;
 use parkhang_models::page::geometry::{Point, Rect, bounding_rect};
+use parkhang_models::page::polygon::Overlap;
 use parkhang_models::recognition::ewts::to_unicode_exact;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -27,7 +29,7 @@ pub struct PageDocument {
     pub width: u32,
     pub height: u32,
     pub lines: Vec<LineDocument>,
-    /// Regions without body text, if a layout network was used.
+    /// Regions beside the body text, if a layout network was used.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub regions: Vec<RegionDocument>,
     /// Reason for which the page could not be read, if it could not.
@@ -39,7 +41,7 @@ pub struct PageDocument {
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RegionDocument {
-    /// `image`, `margin` or `caption`.
+    /// `image`, `margin`, `caption`, `page_number` or `note`.
     pub kind: String,
     /// Outline on the scan.
     pub polygon: Vec<Point>,
@@ -158,12 +160,20 @@ impl PageDocument {
 
     /// Returns the text of the page, with a line for each line of writing.
     pub fn text(&self) -> String {
-        let mut text = String::new();
-        for line in &self.lines {
-            text.push_str(&line.text);
-            text.push('\n');
-        }
-        text
+        text_of(&self.lines)
+    }
+
+    /// Returns the index of the region, other than of a picture, that most of a line lies in.
+    pub fn region_of(&self, line: &LineDocument) -> Option<usize> {
+        let of_writing = self
+            .regions
+            .iter()
+            .enumerate()
+            .filter(|(_, region)| region.kind != RegionKind::Image.as_str());
+        let shares =
+            of_writing.map(|(index, region)| (index, Overlap::of(&line.polygon, &region.polygon).of_first()));
+        let (index, share) = shares.max_by(|(_, one), (_, other)| one.total_cmp(other))?;
+        (share > 0.5).then_some(index)
     }
 
     /// Returns the note that replaces the text of a page that could not be read.
@@ -205,9 +215,9 @@ impl PageDocument {
         bounding_rect(&self.on_page(polygon))
     }
 
-    /// Returns the bounding box of all lines; the whole page if there is none.
-    pub fn text_region(&self) -> [Point; 4] {
-        let points: Vec<Point> = self.lines.iter().flat_map(|line| line.polygon.clone()).collect();
+    /// Returns the bounding box of lines; the whole page if there is none.
+    pub fn bounds_of<'a>(&self, lines: impl IntoIterator<Item = &'a LineDocument>) -> [Point; 4] {
+        let points: Vec<Point> = lines.into_iter().flat_map(|line| line.polygon.clone()).collect();
         let region = self.bounds(&points);
         corners(
             Point::new(region.x, region.y),
@@ -215,6 +225,16 @@ impl PageDocument {
             Point::new(region.x + region.width - 1, region.y + region.height - 1),
         )
     }
+}
+
+/// Text of lines, one a line.
+pub(super) fn text_of<'a>(lines: impl IntoIterator<Item = &'a LineDocument>) -> String {
+    let mut text = String::new();
+    for line in lines {
+        text.push_str(&line.text);
+        text.push('\n');
+    }
+    text
 }
 
 /// Corners of a polygon, each as x and y.

@@ -104,7 +104,7 @@ fn write_page(writer: &mut Writer<Vec<u8>>, page: &PageDocument, number: usize) 
                 .with_attributes([
                     xml::attribute("class", "ocr_carea"),
                     xml::attribute("id", &format!("block_{number}_1")),
-                    xml::attribute("title", &bbox(page, &page.text_region())),
+                    xml::attribute("title", &bbox(page, &page.bounds_of(&page.lines))),
                 ])
                 .write_inner_content(|area| {
                     break_line(area)?;

@@ -1,18 +1,21 @@
 //! PAGE XML, schema 2013-07-15, one document per page. Coordinates are pixels of the original scan, clamped to it, since the schema
-//! allows no negative ones.
+//! allows no negative ones. Lines that lie in a region beside the text, such as a page number, stand in that region.
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use parkhang_models::page::geometry::Point;
 use quick_xml::Writer;
 use quick_xml::events::{BytesDecl, Event};
 
-use super::document::{LineDocument, PageDocument, RegionDocument};
+use super::document::{LineDocument, PageDocument, RegionDocument, text_of};
 use super::xml;
 
 const NAMESPACE: &str = "http://schema.primaresearch.org/PAGE/gts/pagecontent/2013-07-15";
 const LOCATION: &str = "http://schema.primaresearch.org/PAGE/gts/pagecontent/2013-07-15 \
     http://schema.primaresearch.org/PAGE/gts/pagecontent/2013-07-15/pagecontent.xsd";
 const REGION: &str = "region_main";
+
+/// A line with its number on the page.
+type Numbered<'a> = (usize, &'a LineDocument);
 
 /// Returns the document of a page, with `created` in its metadata.
 pub fn page_xml(page: &PageDocument, created: DateTime<Utc>) -> std::io::Result<Vec<u8>> {
@@ -52,11 +55,19 @@ pub fn page_xml(page: &PageDocument, created: DateTime<Utc>) -> std::io::Result<
                     xml::attribute("imageHeight", &page.height.to_string()),
                 ])
                 .write_inner_content(|element| {
-                    write_text_region(element, page)?;
-                    page.regions
-                        .iter()
-                        .enumerate()
-                        .try_for_each(|(index, region)| write_region(element, index, region, page))
+                    let regions: Vec<_> = page.lines.iter().map(|line| page.region_of(line)).collect();
+                    let within = |region: Option<usize>| {
+                        let lines = page.lines.iter().enumerate().zip(&regions);
+                        lines
+                            .filter(|(_, of)| **of == region)
+                            .map(|(line, _)| line)
+                            .collect::<Vec<_>>()
+                    };
+                    write_text_region(element, &within(None), page)?;
+                    let mut regions = page.regions.iter().enumerate();
+                    regions.try_for_each(|(index, region)| {
+                        write_region(element, index, region, &within(Some(index)), page)
+                    })
                 })?;
             Ok(())
         })?;
@@ -65,9 +76,13 @@ pub fn page_xml(page: &PageDocument, created: DateTime<Utc>) -> std::io::Result<
     Ok(bytes)
 }
 
-fn write_text_region(writer: &mut Writer<Vec<u8>>, page: &PageDocument) -> std::io::Result<()> {
+fn write_text_region(
+    writer: &mut Writer<Vec<u8>>,
+    lines: &[Numbered<'_>],
+    page: &PageDocument,
+) -> std::io::Result<()> {
     // A reading order without regions is not valid.
-    if page.lines.is_empty() {
+    if lines.is_empty() {
         return Ok(());
     }
     writer
@@ -93,40 +108,60 @@ fn write_text_region(writer: &mut Writer<Vec<u8>>, page: &PageDocument) -> std::
             ("custom", "readingOrder {index:0;}"),
         ])
         .write_inner_content(|region| {
-            write_coords(region, &page.text_region(), page)?;
-            for (index, line) in page.lines.iter().enumerate() {
-                write_line(region, index, line, page)?;
-            }
-            region
-                .create_element("TextEquiv")
-                .write_inner_content(|equivalent| {
-                    equivalent
-                        .create_element("Unicode")
-                        .write_text_content(xml::text(page.text().trim_end_matches('\n')))?;
-                    Ok(())
-                })?;
+            let bounds = page.bounds_of(lines.iter().map(|(_, line)| *line));
+            write_coords(region, &bounds, page)?;
+            write_lines(region, lines, page)
+        })?;
+    Ok(())
+}
+
+/// Writes lines of a region, and their text together.
+fn write_lines(
+    writer: &mut Writer<Vec<u8>>,
+    lines: &[Numbered<'_>],
+    page: &PageDocument,
+) -> std::io::Result<()> {
+    for (index, line) in lines {
+        write_line(writer, *index, line, page)?;
+    }
+    let text = text_of(lines.iter().map(|(_, line)| *line));
+    writer
+        .create_element("TextEquiv")
+        .write_inner_content(|equivalent| {
+            equivalent
+                .create_element("Unicode")
+                .write_text_content(xml::text(text.trim_end_matches('\n')))?;
             Ok(())
         })?;
     Ok(())
 }
 
-/// Writes a region without body text; it is not part of the reading order.
+/// Writes a region beside the text; it is not part of the reading order.
 fn write_region(
     writer: &mut Writer<Vec<u8>>,
     index: usize,
     region: &RegionDocument,
+    lines: &[Numbered<'_>],
     page: &PageDocument,
 ) -> std::io::Result<()> {
     let (element, text_type) = match region.kind.as_str() {
         "margin" => ("TextRegion", Some("marginalia")),
         "caption" => ("TextRegion", Some("caption")),
+        "page_number" => ("TextRegion", Some("page-number")),
+        "note" => ("TextRegion", Some("floating")),
         _ => ("ImageRegion", None),
     };
     writer
         .create_element(element)
         .with_attribute(("id", format!("region_{index}").as_str()))
         .with_attributes(text_type.map(|text_type| ("type", text_type)))
-        .write_inner_content(|inner| write_coords(inner, &region.polygon, page))?;
+        .write_inner_content(|inner| {
+            write_coords(inner, &region.polygon, page)?;
+            if lines.is_empty() {
+                return Ok(());
+            }
+            write_lines(inner, lines, page)
+        })?;
     Ok(())
 }
 

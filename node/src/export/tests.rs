@@ -78,7 +78,13 @@ fn regions_beside_the_text_are_in_page_xml() {
         polygon: outline(x, 5, 20, 10),
     };
     let page = PageDocument {
-        regions: vec![region("image", 0), region("margin", 30), region("caption", 195)],
+        regions: vec![
+            region("image", 0),
+            region("margin", 30),
+            region("caption", 195),
+            region("page_number", 60),
+            region("note", 90),
+        ],
         ..empty_page()
     };
     let xml = text_of(pagexml::page_xml(&page, chrono::DateTime::UNIX_EPOCH));
@@ -101,8 +107,60 @@ fn regions_beside_the_text_are_in_page_xml() {
             ("ImageRegion", None, Some("0,5 19,5 19,14 0,14")),
             ("TextRegion", Some("marginalia"), Some("30,5 49,5 49,14 30,14")),
             ("TextRegion", Some("caption"), Some("195,5 199,5 199,14 195,14")),
+            ("TextRegion", Some("page-number"), Some("60,5 79,5 79,14 60,14")),
+            ("TextRegion", Some("floating"), Some("90,5 109,5 109,14 90,14")),
         ]
     );
+}
+
+#[test]
+fn a_line_stands_in_the_region_that_most_of_it_lies_in() {
+    let region = |kind: &str, polygon: &[Point]| RegionDocument {
+        kind: kind.into(),
+        polygon: polygon.to_vec(),
+    };
+    let beyond = outline(0, 0, 200, 55);
+    let page = PageDocument {
+        regions: vec![
+            region("image", &beyond),
+            region("note", &beyond),
+            region("margin", &outline(10, 20, 20, 30)),
+        ],
+        ..page()
+    };
+    assert_eq!(
+        (page.region_of(&page.lines[0]), page.region_of(&page.lines[1])),
+        (Some(1), None)
+    );
+    let xml = text_of(pagexml::page_xml(&page, chrono::DateTime::UNIX_EPOCH));
+    let document = Document::parse(&xml).unwrap();
+    let of_lines: Vec<(Option<&str>, Option<&str>)> = document
+        .descendants()
+        .filter(|node| node.tag_name().name() == "TextLine")
+        .map(|line| (line.attribute("id"), line.parent().unwrap().attribute("type")))
+        .collect();
+    assert_eq!(
+        of_lines,
+        [
+            (Some("line_1"), Some("paragraph")),
+            (Some("line_0"), Some("floating"))
+        ]
+    );
+    let texts: Vec<&str> = document
+        .descendants()
+        .filter(|node| node.tag_name().name() == "TextRegion")
+        .filter_map(|region| {
+            region
+                .children()
+                .rfind(|node| node.tag_name().name() == "TextEquiv")
+        })
+        .filter_map(|text| {
+            text.children()
+                .find(|node| node.tag_name().name() == "Unicode")?
+                .text()
+        })
+        .collect();
+    assert_eq!(texts, ["<བདེ> & \"ལེགས\"", "བཀྲ་ཤིས། །"]);
 }
 
 #[test]
@@ -268,7 +326,9 @@ fn page_xml_lines(document: &Document<'_>) -> Vec<String> {
         .filter(|node| node.has_tag_name("TextLine"));
     lines
         .map(|line| {
-            let text = line.descendants().find(|node| node.has_tag_name("Unicode"));
+            let text = line
+                .descendants()
+                .find(|node| node.tag_name().name() == "Unicode");
             content(&text.unwrap())
         })
         .collect()

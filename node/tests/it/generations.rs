@@ -41,8 +41,16 @@ fn a_page_is_read_by_the_algorithms_of_either_generation() {
 
 #[test]
 fn a_layout_that_no_model_knows_is_refused() {
+    let model = tempfile::tempdir().unwrap();
+    let network = workspace().join("models/tests/fixtures/bdrc/deeplab");
+    for file in ["config.json", "model.pth"] {
+        std::fs::copy(network.join(file), model.path().join(file)).unwrap();
+    }
+    let model = model.path().to_str().unwrap();
     let fixture = Fixture::with_pages(1);
-    let refused = fixture.read(&["--config", "line_mode=layout"]).exits(1);
+    let refused = fixture
+        .read(&["--model", model, "--config", "line_mode=layout"])
+        .exits(1);
     assert!(
         refused.stderr.contains("line_mode=layout needs"),
         "{}",
@@ -77,6 +85,19 @@ fn a_model_of_a_layout_is_asked_for_regions() {
     fixture.read(&["--model", model]).exits(0);
     let pages: Vec<LineDetectionRow> = rows(&fixture.out(), &fixture.layout().line_detection());
     assert!(pages[0].regions.is_none(), "lines alone are asked for");
+}
+
+/// What is asked for besides does not change the lines.
+#[test]
+fn the_shipped_model_knows_a_layout() {
+    let fixture = Fixture::with_pages(1);
+    let read = |arguments: &[&str]| -> Vec<LineDetectionRow> {
+        fixture.read(arguments).exits(0);
+        rows(&fixture.out(), &fixture.layout().line_detection())
+    };
+    let (lines, layout) = (read(&[]), read(&["--config", "line_mode=layout"]));
+    assert!(lines[0].regions.is_none() && layout[0].regions.is_some());
+    assert_eq!(layout[0].filtered_contours, lines[0].filtered_contours);
 }
 
 #[test]
