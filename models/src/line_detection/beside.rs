@@ -1,6 +1,6 @@
 //! Regions beside the text, of a network whose classes of a layout are rough: lines say where writing is, and the classes what it is.
 //!
-//! Of a running head the network sees some letters as such and others not. So a line is taken as a whole: where most of what it may be is
+//! The network sees some letters of a running head as such and others not. So a line is taken as a whole: where most of what it may be is
 //! not text, it has the likeliest of the other kinds, and is a region of that kind. What lies on no line is a region only if what the network
 //! is sure of is large enough to be no chance: a picture as a share of the page, writing that is no line, as that which runs down a margin, as
 //! some letters. It is then taken as far as the network finds it likely, which is as far as the picture or the title goes.
@@ -64,7 +64,7 @@ fn with_letters(line: &[Point]) -> Rect {
     }
 }
 
-/// What a network gives of a page, in pixels of it.
+/// Regions that a network sees on a page, in pixels of it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Seen {
     pub(super) sure: Vec<Region>,

@@ -87,7 +87,7 @@ fn a_model_of_a_layout_is_asked_for_regions() {
     assert!(pages[0].regions.is_none(), "lines alone are asked for");
 }
 
-/// What is asked for besides does not change the lines.
+/// The lines are the same, asked for alone or with a layout.
 #[test]
 fn the_shipped_model_knows_a_layout() {
     let fixture = Fixture::with_pages(1);
