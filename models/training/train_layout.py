@@ -19,12 +19,11 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from batch_feed import Drawing
 from checkpoint import load_state, save_state
 from page_drawing import IMAGE, KINDS, PLAIN
 from render_pages import COARSE
 from segmentation_net import SegmentationNet
-from train_segmentation import Pool, augment, learning_rate_share, load, save
+from train_segmentation import PooledBatches, augment, learning_rate_share, load, save
 
 UNKNOWN = KINDS
 """A place of a real page that may be anything but a picture."""
@@ -43,18 +42,17 @@ def with_letters(bands: np.ndarray) -> np.ndarray:
     return cv2.dilate(bands, np.ones((above + below + 1, 1), np.uint8), anchor=(0, below))
 
 
-class Tiles(Drawing):
-    """Endless batches of tiles with what they hold."""
+class Tiles(PooledBatches):
+    """Batches of tiles with what they hold."""
 
     def __init__(self, arguments: argparse.Namespace):
         super().__init__(arguments)
-        self.rendered, self.real, self.size = Pool(arguments.pool), Pool(arguments.real), arguments.batch
+        self.rendered, self.real = self.pools
         self.places: list[list[int]] = [[], [], []]
         self.counts = np.zeros(KINDS, np.int64)
 
     def refresh(self):
-        for pool in (self.rendered, self.real):
-            pool.refresh()
+        super().refresh()
         self.sort()
 
     def sort(self):
@@ -68,13 +66,8 @@ class Tiles(Drawing):
     def is_ready(self) -> bool:
         return all(self.places)
 
-    def shards(self) -> list[list[str]]:
-        return [self.rendered.loaded, self.real.loaded]
-
     def load(self, names: list[list[str]]):
-        for pool, of_pool in zip((self.rendered, self.real), names):
-            for name in of_pool:
-                pool.load(name)
+        super().load(names)
         self.sort()
 
     def weights(self) -> torch.Tensor:

@@ -94,16 +94,13 @@ def crop_with_text(rng: random.Random, page: np.ndarray, band: np.ndarray, size:
     return page[window], band[window]
 
 
-class Batches(Drawing):
-    """Endless batches of augmented squares of the pool and, with their share, of real pages."""
+class PooledBatches(Drawing):
+    """Endless batches out of the pool and, if there is one, out of that of real pages."""
 
     def __init__(self, arguments: argparse.Namespace, part: int = 0, step: int = 0):
         super().__init__(arguments, part, step)
-        self.size, self.crop = arguments.batch, arguments.crop
-        self.pools, self.weights = [Pool(arguments.pool)], [1.0]
-        if arguments.real:
-            self.pools.append(Pool(arguments.real))
-            self.weights = [1 - arguments.real_share, arguments.real_share]
+        self.size = arguments.batch
+        self.pools = [Pool(folder) for folder in (arguments.pool, arguments.real) if folder]
 
     def refresh(self):
         for pool in self.pools:
@@ -119,6 +116,15 @@ class Batches(Drawing):
         for pool, of_pool in zip(self.pools, names):
             for name in of_pool:
                 pool.load(name)
+
+
+class Batches(PooledBatches):
+    """Batches of augmented squares of the pool and, with their share, of real pages."""
+
+    def __init__(self, arguments: argparse.Namespace, part: int = 0, step: int = 0):
+        super().__init__(arguments, part, step)
+        self.crop = arguments.crop
+        self.weights = [1 - arguments.real_share, arguments.real_share] if arguments.real else [1.0]
 
     def next(self) -> Drawn:
         """Pages and bands, `[batch, 1, crop, crop]`, of zeros and ones."""
