@@ -11,7 +11,7 @@ use super::layout::{Region, RegionKind};
 use super::passes::{factors, scaled};
 use super::{REACH_ABOVE, REACH_BELOW};
 use crate::page::geometry::{Contour, Point, Rect, bounding_rect, contour_area};
-use crate::page::polygon::{Overlap, fill_polygon_at};
+use crate::page::polygon::{Overlap, shape_of};
 
 /// Probability, from 0 to 1, of something other than text from which a line is not of the text: the mean of its pixels.
 const LEAST_SHARE: f64 = 0.3;
@@ -24,15 +24,13 @@ pub(super) const LEAST_PROBABILITY: f32 = 0.25;
 
 /// Kind of a line, whose contour is in pixels of the frame; `None` for a line of the text.
 fn kind_of(line: &[Point], shares: &[(RegionKind, GrayImage)]) -> Option<RegionKind> {
-    let Rect { x, y, width, height } = bounding_rect(line);
-    let size = [width, height].map(|side| u32::try_from(side).unwrap_or(0));
-    let mut inside = GrayImage::new(size[0], size[1]);
-    fill_polygon_at(&mut inside, line, Point::new(x, y), 1);
+    let (shape, Rect { x, y, .. }) = shape_of(line);
     let mut count = 0_u32;
     let mut sums = vec![0_u32; shares.len()];
-    for (left, top, _) in inside.enumerate_pixels().filter(|(.., pixel)| pixel.0[0] > 0) {
-        let place = [(x, left), (y, top)].map(|(start, within)| u32::try_from(start + within as i32));
-        let [Ok(column), Ok(row)] = place else { continue };
+    let inside = shape.enumerate_pixels().filter(|(.., pixel)| pixel.0[0] > 0);
+    for (column, row) in
+        inside.filter_map(|(column, row, _)| column.checked_add_signed(x).zip(row.checked_add_signed(y)))
+    {
         for (sum, (_, probabilities)) in sums.iter_mut().zip(shares) {
             *sum += probabilities
                 .get_pixel_checked(column, row)

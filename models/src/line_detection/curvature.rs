@@ -3,8 +3,8 @@
 use image::GrayImage;
 
 use super::straight::{ControlPoint, Dewarp};
-use crate::page::geometry::{Point, Rect, bounding_rect};
-use crate::page::polygon::fill_polygon_at;
+use crate::page::geometry::{Point, Rect};
+use crate::page::polygon::shape_of;
 
 /// Width of the five vertical slices in which a line's height is sampled, in frame pixels.
 pub(super) const SLICE_WIDTH: i32 = 40;
@@ -54,9 +54,7 @@ pub(super) struct Course {
 impl Course {
     /// Samples a line in five slices (`_check_line_tps_optimized` of `ldv1`).
     pub(super) fn of(contour: &[Point]) -> Self {
-        let bounds = bounding_rect(contour);
-        let mut mask = GrayImage::new(bounds.width.unsigned_abs(), bounds.height.unsigned_abs());
-        fill_polygon_at(&mut mask, contour, Point::new(bounds.x, bounds.y), u8::MAX);
+        let (mask, bounds) = shape_of(contour);
         let slices = slice_ranges(bounds.width).map(|(start, end)| sample(&mask, bounds, start, end));
         Self {
             centers: slices.each_ref().map(|slice| slice.center),

@@ -11,7 +11,7 @@ use super::mask::{direction, line_contours};
 use super::skew::page_skew;
 use super::{DetectionConfig, REACH_ABOVE, REACH_BELOW};
 use crate::page::geometry::{Contour, Point, Rect, bounding_rect, contour_area};
-use crate::page::polygon::fill_polygon_at;
+use crate::page::polygon::shape_of;
 use crate::page::reading_order::{Bounds, ColumnRules, Gutter, gutters};
 
 /// Least gap in a line at a gap between columns, in heights of a line: it may reach beyond the others.
@@ -88,9 +88,7 @@ struct InkedLine {
 impl InkedLine {
     /// A line of a page whose lines fall by `slope` along their way; `None` where it has no ink.
     fn new(contour: &[Point], page: &GrayImage, slope: f32) -> Option<Self> {
-        let Rect { x, y, width, height } = bounding_rect(contour);
-        let mut shape = GrayImage::new(width.unsigned_abs(), height.unsigned_abs());
-        fill_polygon_at(&mut shape, contour, Point::new(x, y), u8::MAX);
+        let (shape, Rect { x, y, width, height }) = shape_of(contour);
         let mut counts = vec![0; shape.width() as usize];
         for (column, row, pixel) in shape.enumerate_pixels() {
             let at = column.checked_add_signed(x).zip(row.checked_add_signed(y));

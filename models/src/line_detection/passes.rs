@@ -142,11 +142,14 @@ pub fn finish(
             let mut shares = Vec::new();
             for kind in RegionKind::ALL {
                 let above = |least| Ok(regions(&mask_of(kind.plane(), least)?, kind, page_size));
-                seen.sure.extend(above(config.layout_threshold)?);
+                let sure = above(config.layout_threshold)?;
                 if config.line_kinds {
-                    seen.likely.extend(above(LEAST_OF_REGION)?);
+                    if !sure.is_empty() {
+                        seen.likely.extend(above(LEAST_OF_REGION)?);
+                    }
                     shares.push((kind, grid.stitch(probabilities, plane(kind.plane()), in_255ths)?));
                 }
+                seen.sure.extend(sure);
             }
             let regions = beside(&lines.on_frame(straight), seen, &shares, page_size);
             lines.add_regions(regions, straight);

@@ -17,3 +17,4 @@ mod easter2;
 pub(crate) mod fixed_size;
 pub(crate) mod patch_segmenter;
 pub(crate) mod second_reading;
+mod softmax;

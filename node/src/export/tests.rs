@@ -149,16 +149,8 @@ fn a_line_stands_in_the_region_that_most_of_it_lies_in() {
     let texts: Vec<&str> = document
         .descendants()
         .filter(|node| node.tag_name().name() == "TextRegion")
-        .filter_map(|region| {
-            region
-                .children()
-                .rfind(|node| node.tag_name().name() == "TextEquiv")
-        })
-        .filter_map(|text| {
-            text.children()
-                .find(|node| node.tag_name().name() == "Unicode")?
-                .text()
-        })
+        .filter_map(|region| region.children().rfind(|node| node.has_tag_name("TextEquiv")))
+        .filter_map(|text| text.children().find(|node| node.has_tag_name("Unicode"))?.text())
         .collect();
     assert_eq!(texts, ["<བདེ> & \"ལེགས\"", "བཀྲ་ཤིས། །"]);
 }
@@ -326,9 +318,7 @@ fn page_xml_lines(document: &Document<'_>) -> Vec<String> {
         .filter(|node| node.has_tag_name("TextLine"));
     lines
         .map(|line| {
-            let text = line
-                .descendants()
-                .find(|node| node.tag_name().name() == "Unicode");
+            let text = line.descendants().find(|node| node.has_tag_name("Unicode"));
             content(&text.unwrap())
         })
         .collect()

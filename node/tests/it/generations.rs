@@ -41,12 +41,8 @@ fn a_page_is_read_by_the_algorithms_of_either_generation() {
 
 #[test]
 fn a_layout_that_no_model_knows_is_refused() {
-    let model = tempfile::tempdir().unwrap();
-    let network = workspace().join("models/tests/fixtures/bdrc/deeplab");
-    for file in ["config.json", "model.pth"] {
-        std::fs::copy(network.join(file), model.path().join(file)).unwrap();
-    }
-    let model = model.path().to_str().unwrap();
+    let model = workspace().join("models/tests/fixtures/bdrc/deeplab");
+    let model = model.to_str().unwrap();
     let fixture = Fixture::with_pages(1);
     let refused = fixture
         .read(&["--model", model, "--config", "line_mode=layout"])

@@ -9,7 +9,7 @@
 
 use image::GrayImage;
 
-use super::geometry::Point;
+use super::geometry::{Point, Rect, bounding_rect};
 
 mod line;
 mod overlap;
@@ -22,6 +22,14 @@ pub use overlap::{Overlap, extent_at};
 /// The result of OpenCV's `drawContours` with a negative thickness.
 pub fn fill_polygon(image: &mut GrayImage, contour: &[Point], value: u8) {
     fill_polygon_at(image, contour, Point::new(0, 0), value);
+}
+
+/// A filled polygon, 255 on 0, in a picture of the size of its bounding box, and that box.
+pub fn shape_of(contour: &[Point]) -> (GrayImage, Rect) {
+    let bounds = bounding_rect(contour);
+    let mut shape = GrayImage::new(bounds.width.unsigned_abs(), bounds.height.unsigned_abs());
+    fill_polygon_at(&mut shape, contour, Point::new(bounds.x, bounds.y), u8::MAX);
+    (shape, bounds)
 }
 
 /// Fills a polygon like [`fill_polygon`], where the image is the part of a page whose first pixel is at `origin`, and the

@@ -6,7 +6,7 @@ use image::{GrayImage, imageops};
 use super::super::curvature::{Bend, SLICE_WIDTH};
 use crate::page::contours::find_contours;
 use crate::page::geometry::{Contour, Point, Rect, bounding_rect, contour_area, min_area_rect};
-use crate::page::polygon::fill_polygon_at;
+use crate::page::polygon::shape_of;
 
 /// Measures of one slice of a line.
 struct Slice {
@@ -17,7 +17,8 @@ struct Slice {
 /// Samples a line of a page of this size in five slices; `None` when it is straight (`check_line_tps` of
 /// `ocr-inference`).
 pub(super) fn bend_of(contour: &[Point], page: (u32, u32)) -> Option<Bend> {
-    let bounds = bounding_rect(contour);
+    // Drawn as a whole: a polygon that is clipped while it is drawn may come out a pixel different.
+    let (mask, bounds) = shape_of(contour);
     let (quarter, half) = (bounds.width / 4, bounds.width / 2);
     let starts = [
         0,
@@ -26,9 +27,6 @@ pub(super) fn bend_of(contour: &[Point], page: (u32, u32)) -> Option<Bend> {
         half + quarter,
         bounds.width - SLICE_WIDTH,
     ];
-    // Drawn as a whole: a polygon that is clipped while it is drawn may come out a pixel different.
-    let mut mask = GrayImage::new(bounds.width.unsigned_abs(), bounds.height.unsigned_abs());
-    fill_polygon_at(&mut mask, contour, Point::new(bounds.x, bounds.y), u8::MAX);
     let slices = starts.map(|start| sample(&mask, bounds, bounds.x + start, page));
     let centers = slices.each_ref().map(|slice| slice.center);
     let top = centers.iter().map(|center| center.y).min()?;

@@ -5,6 +5,7 @@ use parkhang_kernels::{Activation, Conv2dShape};
 
 use super::{LayerLoader, Shift, WeightsError, load_block};
 use crate::inference::{Classes, InferenceError};
+use crate::networks::softmax::softmax;
 
 /// Side of the squares of pixels that have one answer.
 const SQUARE: usize = 8;
@@ -44,43 +45,23 @@ impl<M: FeatureMap> Layout<M> {
     }
 }
 
-/// Adds the planes of a tile to `planes`. `scores` are of every square, kind after kind, and `lines` the probabilities of lines, in rows of
-/// `columns` pixels.
-pub(super) fn add_planes(scores: &[f32], lines: &[f32], columns: usize, planes: &mut Vec<f32>) {
+/// Adds the planes of a tile to `planes`. `kinds` are the scores of every square, kind after kind, which become probabilities, and `lines` the
+/// probabilities of lines, in rows of `columns` pixels.
+pub(super) fn add_planes(kinds: &mut [f32], lines: &[f32], columns: usize, planes: &mut Vec<f32>) {
     let area = lines.len();
     let start = planes.len();
     planes.resize(start + Classes::Layout.planes() * area, 0.0);
     let planes = &mut planes[start..];
     let squares = columns / SQUARE;
-    for (kind, plane) in probabilities(scores)
-        .chunks_exact(scores.len() / KINDS)
-        .zip(PLANES)
-    {
+    let of_a_kind = kinds.len() / KINDS;
+    softmax(kinds, of_a_kind);
+    for (kind, plane) in kinds.chunks_exact(of_a_kind).zip(PLANES) {
         enlarge(kind, squares, &mut planes[plane * area..][..area]);
     }
     for (background, line) in planes.iter_mut().zip(lines) {
         *background *= 1.0 - line;
     }
     planes[Classes::Layout.line_plane() * area..][..area].copy_from_slice(lines);
-}
-
-/// The softmax over the kinds, in the order of the scores.
-fn probabilities(scores: &[f32]) -> Vec<f32> {
-    let kinds: Vec<&[f32]> = scores.chunks_exact(scores.len() / KINDS).collect();
-    let highest = |square: usize| {
-        kinds
-            .iter()
-            .fold(f32::NEG_INFINITY, |highest, kind| highest.max(kind[square]))
-    };
-    let highest: Vec<f32> = (0..kinds[0].len()).map(highest).collect();
-    let share = |kind: &[f32], square: usize| (kind[square] - highest[square]).exp();
-    let sum = |square: usize| kinds.iter().map(|kind| share(kind, square)).sum::<f32>();
-    let sums: Vec<f32> = (0..highest.len()).map(sum).collect();
-    let squares = 0..highest.len();
-    kinds
-        .iter()
-        .flat_map(|kind| squares.clone().map(|square| share(kind, square) / sums[square]))
-        .collect()
 }
 
 /// Interpolates between the middles of squares, `squares` to a row, for every pixel of the target.
@@ -128,12 +109,12 @@ mod tests {
     #[test]
     fn planes_of_a_pixel_add_up_and_lines_have_their_own() {
         let columns = 16;
-        let scores: Vec<f32> = (0..KINDS * 4).map(|place| (place % 7) as f32 - 3.0).collect();
+        let mut scores: Vec<f32> = (0..KINDS * 4).map(|place| (place % 7) as f32 - 3.0).collect();
         let lines: Vec<f32> = (0..16 * columns)
             .map(|pixel| f32::from(u8::from(pixel % 3 == 0)))
             .collect();
         let mut planes = vec![5.0];
-        add_planes(&scores, &lines, columns, &mut planes);
+        add_planes(&mut scores, &lines, columns, &mut planes);
         assert_eq!(planes.len(), 1 + 7 * 256);
         let plane = |plane: usize, pixel: usize| planes[1 + plane * 256 + pixel];
         for (pixel, &line) in lines.iter().enumerate() {

@@ -221,9 +221,10 @@ impl PatchSegmenter {
         let Some(kinds) = kinds else {
             return Ok(lines);
         };
-        let kinds = kinds.into_planes()?;
+        let mut kinds = kinds.into_planes()?;
         let mut planes = Vec::with_capacity(lines.len() * classes.planes());
-        let by_tile = kinds.chunks_exact(kinds.len() / tiles.len().max(1));
+        let of_a_tile = kinds.len() / tiles.len().max(1);
+        let by_tile = kinds.chunks_exact_mut(of_a_tile);
         for (kinds, lines) in by_tile.zip(lines.chunks_exact(rows * columns)) {
             layout::add_planes(kinds, lines, columns, &mut planes);
         }
