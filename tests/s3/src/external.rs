@@ -4,6 +4,21 @@ use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command};
 
+/// Arguments of `moto_server`.
+const MOTO_ARGUMENTS: [&str; 4] = ["-H", "127.0.0.1", "-p", "0"];
+
+/// Program that is `moto_server` but for its threads.
+const MOTO_IN_TURN: &str = r#"
+import sys
+from moto import server
+
+def run_in_turn(*arguments, **options):
+    run(*arguments, **{**options, "threaded": False})
+
+run, server.run_simple = server.run_simple, run_in_turn
+server.main(sys.argv[1:])
+"#;
+
 /// A program of the Python environment that the tests use.
 fn beside_python(program: &str) -> Command {
     let python = std::env::var_os("PYTHON").map(PathBuf::from);
@@ -25,7 +40,17 @@ pub fn ministack(services: &str) -> Command {
 /// `moto_server`, on a port of its own.
 pub fn moto() -> Command {
     let mut moto = beside_python("moto_server");
-    moto.args(["-H", "127.0.0.1", "-p", "0"]);
+    moto.args(MOTO_ARGUMENTS);
+    moto
+}
+
+/// `moto_server` that answers one request after the other, on a port of its own.
+///
+/// With threads it looks whether the object of a conditional write is there and writes it in two steps, and another writer may
+/// come between: of racing writers two could win, which S3 rules out.
+pub fn moto_in_turn() -> Command {
+    let mut moto = beside_python("python3");
+    moto.args(["-c", MOTO_IN_TURN]).args(MOTO_ARGUMENTS);
     moto
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use parkhang_test_s3::external::{Server, ministack, moto};
+use parkhang_test_s3::external::{Server, ministack, moto_in_turn};
 use uuid::Uuid;
 
 use super::super::{client, keys};
@@ -15,7 +15,7 @@ const BUCKET: &str = "parkhang-test";
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 #[ignore = "needs moto_server beside $PYTHON: tests/python/requirements.txt"]
 async fn moto_conforms() {
-    let server = Server::start(moto());
+    let server = Server::start(moto_in_turn());
     conforms(&server.url).await;
 }
 
