@@ -8,18 +8,6 @@ use super::LayerNorm;
 use crate::activation::exp;
 use crate::row_convolution::{InstructionSet, RowMap};
 
-/// A plain loop that is compiled for the vectors of this processor.
-struct Vectorised<F>(F);
-
-impl<T, F: FnOnce() -> T> WithSimd for Vectorised<F> {
-    type Output = T;
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) -> T {
-        (self.0)()
-    }
-}
-
 /// Self-attention along a map of one row, `[queries, keys, values][heads][channels of a head]`.
 pub(super) fn attend(map: &RowMap, heads: usize) -> RowMap {
     let mut target = RowMap::unset(1, map.channels / 3, map.width);
@@ -113,10 +101,10 @@ fn soften(values: &mut [f32]) -> f32 {
 
 /// Norm of each pixel over its channels.
 pub(super) fn layer_norm(map: &RowMap, norm: &LayerNorm) -> RowMap {
-    InstructionSet::detect().run(Vectorised(
+    InstructionSet::detect().run_loops(
         #[inline(always)]
         || layer_norm_in_loops(map, norm),
-    ))
+    )
 }
 
 #[inline(always)]
@@ -157,10 +145,10 @@ fn layer_norm_in_loops(map: &RowMap, norm: &LayerNorm) -> RowMap {
 
 /// The class of the largest score in each column, and its share of the softmax.
 pub(super) fn likeliest(scores: &RowMap) -> Vec<(u32, f32)> {
-    InstructionSet::detect().run(Vectorised(
+    InstructionSet::detect().run_loops(
         #[inline(always)]
         || likeliest_in_loops(scores),
-    ))
+    )
 }
 
 #[inline(always)]
@@ -206,10 +194,10 @@ pub(super) fn windows(map: &RowMap, before: usize, count: usize) -> RowMap {
 
 /// The largest value of each channel of a map of one row.
 pub(super) fn peaks(map: &RowMap) -> Vec<f32> {
-    InstructionSet::detect().run(Vectorised(
+    InstructionSet::detect().run_loops(
         #[inline(always)]
         || map.values.chunks_exact(map.width.max(1)).map(largest).collect(),
-    ))
+    )
 }
 
 /// The largest of some values, in lanes that the compiler makes vectors of.

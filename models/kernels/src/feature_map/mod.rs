@@ -161,6 +161,11 @@ pub trait FeatureMap: Sized + Clone {
     /// Each pixel twice in its row, each row twice.
     fn doubled(&self) -> Self;
 
+    /// Adds a map of half the rows and columns, each of its pixels to four.
+    fn add_doubled(self, coarse: &Self) -> Self {
+        self.add(&coarse.doubled())
+    }
+
     /// The first `rows` rows and `columns` columns, of which the map has as many at least.
     fn cropped(self, rows: usize, columns: usize) -> Self;
 

@@ -92,7 +92,7 @@ impl HostLstm {
             let gates = sequence.convolve(&direction.projection, Activation::None)?;
             let gates = gates.into_columns();
             let states = &mut values[number * hidden * steps..(number + 1) * hidden * steps];
-            InstructionSet::detect().run(
+            InstructionSet::detect().run_loops(
                 #[inline(always)]
                 || direction.run(hidden, steps, &gates, states, number == 1),
             );

@@ -10,7 +10,9 @@ use crate::convolution::{Conv2dShape, ConvolutionWeights};
 use crate::device::Device;
 use crate::error::InferenceError;
 use crate::precision::Precision;
-use crate::row_convolution::{DepthwiseConvolution, InstructionSet, PooledBuffer, RowConvolution, RowMap};
+use crate::row_convolution::{
+    DepthwiseConvolution, InstructionSet, PooledBuffer, RowConvolution, RowMap, gather,
+};
 
 /// A convolution of all channels with all, or of each with itself.
 #[derive(Debug)]
@@ -125,7 +127,7 @@ impl FeatureMap for RowMap {
     }
 
     fn average_pool(&self, rows: usize, columns: usize) -> Self {
-        InstructionSet::detect().run(
+        InstructionSet::detect().run_loops(
             #[inline(always)]
             || pooled(self, rows, columns),
         )
@@ -195,54 +197,18 @@ impl FeatureMap for RowMap {
     }
 
     fn max_pool(&self, pool: Pool) -> Self {
-        let Pool {
-            kernel,
-            stride,
-            padding,
-            after,
-        } = pool;
-        if (kernel, stride, padding, after) == ([2, 2], [1, 1], 0, 1) {
-            return InstructionSet::detect().run(
-                #[inline(always)]
-                || largest_of_four(self),
-            );
-        }
-        let output =
-            |size: usize, axis: usize| (size + 2 * padding + after - kernel[axis]) / stride[axis] + 1;
-        let (rows, width) = (output(self.rows, 0), output(self.width, 1));
-        // Padding must not win against negative values, so it is left out rather than counted as zero.
-        let mut values = vec![f32::NEG_INFINITY; rows * self.channels * width];
-        for (row, target) in values
-            .chunks_exact_mut((self.channels * width).max(1))
-            .enumerate()
-        {
-            for down in 0..kernel[0] {
-                let Some(source) = (row * stride[0] + down)
-                    .checked_sub(padding)
-                    .and_then(|source| self.row(source))
-                else {
-                    continue;
-                };
-                for (source, target) in source
-                    .chunks_exact(self.width)
-                    .zip(target.chunks_exact_mut(width))
-                {
-                    for (column, target) in target.iter_mut().enumerate() {
-                        let start = column * stride[1];
-                        let end = (start + kernel[1]).saturating_sub(padding).min(self.width);
-                        for &value in &source[start.saturating_sub(padding).min(end)..end] {
-                            *target = target.max(value);
-                        }
-                    }
-                }
-            }
-        }
-        Self {
-            rows,
-            channels: self.channels,
-            width,
-            values: values.into(),
-        }
+        InstructionSet::detect().run_loops(
+            #[inline(always)]
+            || match pool {
+                Pool {
+                    kernel: [2, 2],
+                    stride: [1, 1],
+                    padding: 0,
+                    after: 1,
+                } => largest_of_four(self),
+                pool => largest_of_windows(self, pool),
+            },
+        )
     }
 
     fn mean(&self, columns: usize) -> Self {
@@ -345,6 +311,14 @@ impl FeatureMap for RowMap {
         Self::doubled(self)
     }
 
+    fn add_doubled(mut self, coarse: &Self) -> Self {
+        InstructionSet::detect().run_loops(
+            #[inline(always)]
+            || Self::add_doubled(&mut self, coarse),
+        );
+        self
+    }
+
     fn cropped(self, rows: usize, columns: usize) -> Self {
         if (self.rows, self.width) == (rows, columns) {
             return self;
@@ -397,6 +371,43 @@ fn pooled(map: &RowMap, rows: usize, columns: usize) -> RowMap {
         }
         for (target, sums) in target.iter_mut().zip(sums.chunks_exact(columns)) {
             *target = sums.iter().sum::<f32>() * share;
+        }
+    }
+    target
+}
+
+/// The largest of each window, of what lies in the map.
+#[inline(always)]
+fn largest_of_windows(map: &RowMap, pool: Pool) -> RowMap {
+    let Pool {
+        kernel,
+        stride,
+        padding,
+        after,
+    } = pool;
+    let output = |size: usize, axis: usize| (size + 2 * padding + after - kernel[axis]) / stride[axis] + 1;
+    let (rows, width) = (output(map.rows, 0), output(map.width, 1));
+    let mut target = RowMap::unset(rows, map.channels, width);
+    target.values.fill(f32::NEG_INFINITY);
+    let mut seen = vec![0.0; width];
+    for (row, target) in target
+        .values
+        .chunks_exact_mut((map.channels * width).max(1))
+        .enumerate()
+    {
+        let sources =
+            (0..kernel[0]).filter_map(|down| map.row((row * stride[0] + down).checked_sub(padding)?));
+        for source in sources {
+            let channels = source.chunks_exact(map.width).zip(target.chunks_exact_mut(width));
+            for (source, target) in channels {
+                for across in 0..kernel[1] {
+                    // Padding must not win against negative values.
+                    gather(source, padding, f32::NEG_INFINITY, across, stride[1], &mut seen);
+                    for (target, &seen) in target.iter_mut().zip(&seen) {
+                        *target = target.max(seen);
+                    }
+                }
+            }
         }
     }
     target

@@ -62,6 +62,7 @@ fn plain<M: FeatureMap>(size: MapSize, seed: usize) -> Vec<M> {
         map.enlarge(4 * rows, 4 * columns),
         map.enlarge(rows, columns),
         map.doubled(),
+        map.enlarge(2 * rows, 2 * columns).add_doubled(&map),
         map.clone().cropped(rows, columns),
         map.channels(channels / 2..channels),
         map.clone().cropped(rows - 1, columns - 1),

@@ -9,8 +9,9 @@ use std::ops::Range;
 
 use super::VerticalTaps;
 
-/// Values at the points, of input and output, that a band may have: with the weights of a point they fill the second-level cache.
-const MAX_VALUES: usize = 1 << 18;
+/// Largest number of values at the points, of input and output, that a band may have. Those of one point out of eight, which a product sees, fit into
+/// the second-level cache. Larger bands evaluate fewer rows twice, and go through the weights less often.
+const MAX_VALUES: usize = 1 << 20;
 
 /// A part of the output whose tiles are computed together.
 #[derive(Debug, Clone)]

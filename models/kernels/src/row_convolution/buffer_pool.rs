@@ -9,6 +9,9 @@ const MAX_BUFFERS: usize = 12;
 /// Largest number of values that a thread keeps in all its buffers: 64 MiB, for a text detector's maps of a page.
 const MAX_VALUES: usize = 1 << 24;
 
+/// Number of values of a line of the cache and of a vector of AVX-512: buffers begin with a line.
+pub(super) const LINE: usize = 16;
+
 thread_local! {
     static POOL: RefCell<Vec<Vec<f32>>> = const { RefCell::new(Vec::new()) };
 }
@@ -18,6 +21,8 @@ thread_local! {
 #[derive(Debug)]
 pub(crate) struct PooledBuffer {
     values: Vec<f32>,
+    /// First value that is seen, the first of a line of the cache; of a vector from elsewhere its first.
+    start: usize,
     length: usize,
 }
 
@@ -29,18 +34,30 @@ impl PooledBuffer {
             let large_enough = pool
                 .iter()
                 .enumerate()
-                .filter(|(_, values)| values.len() >= length);
+                .filter(|(_, values)| values.len() >= length + LINE - 1);
             // The smallest of them leaves the larger ones to larger maps.
             let (index, _) = large_enough.min_by_key(|(_, values)| values.len())?;
             Some(pool.swap_remove(index))
         });
-        let values = found.ok().flatten().unwrap_or_else(|| vec![0.0; length]);
-        Self { values, length }
+        let values = found
+            .ok()
+            .flatten()
+            .unwrap_or_else(|| vec![0.0; length + LINE - 1]);
+        let start = values
+            .as_ptr()
+            .align_offset(size_of::<[f32; LINE]>())
+            .min(LINE - 1);
+        Self {
+            values,
+            start,
+            length,
+        }
     }
 
     /// The values as a vector, which does not go back to the pool.
     pub(crate) fn into_vec(mut self) -> Vec<f32> {
-        self.values.truncate(self.length);
+        self.values.truncate(self.start + self.length);
+        self.values.drain(..self.start);
         std::mem::take(&mut self.values)
     }
 }
@@ -48,7 +65,11 @@ impl PooledBuffer {
 impl From<Vec<f32>> for PooledBuffer {
     fn from(values: Vec<f32>) -> Self {
         let length = values.len();
-        Self { values, length }
+        Self {
+            values,
+            start: 0,
+            length,
+        }
     }
 }
 
@@ -65,14 +86,14 @@ impl Deref for PooledBuffer {
 
     #[inline(always)]
     fn deref(&self) -> &[f32] {
-        &self.values[..self.length]
+        &self.values[self.start..self.start + self.length]
     }
 }
 
 impl DerefMut for PooledBuffer {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut [f32] {
-        &mut self.values[..self.length]
+        &mut self.values[self.start..self.start + self.length]
     }
 }
 
@@ -115,7 +136,7 @@ mod tests {
             assert_eq!(*first, [1.0; 60]);
             assert_eq!(*PooledBuffer::take(60), [0.0; 60]);
             drop(first);
-            assert_eq!(*PooledBuffer::take(100), [1.0; 100]);
+            assert_eq!(*PooledBuffer::take(80), [1.0; 80]);
         });
     }
 
@@ -130,7 +151,7 @@ mod tests {
     #[test]
     fn what_is_taken_out_is_as_long_as_it_was_asked_for() {
         on_a_thread_of_its_own(|| {
-            drop(PooledBuffer::from(vec![1.0; 10]));
+            drop(PooledBuffer::from(vec![1.0; 4 + LINE]));
             let buffer = PooledBuffer::take(4);
             assert_eq!(*buffer.clone(), [1.0; 4]);
             assert_eq!(buffer.into_vec(), [1.0; 4]);
@@ -143,8 +164,16 @@ mod tests {
             let small: Vec<PooledBuffer> = (0..MAX_BUFFERS).map(|_| vec![0.0; 10].into()).collect();
             drop(small);
             drop(PooledBuffer::from(vec![1.0; 100]));
-            assert_eq!(*PooledBuffer::take(100), [1.0; 100]);
+            assert_eq!(*PooledBuffer::take(80), [1.0; 80]);
         });
+    }
+
+    #[test]
+    fn buffers_begin_with_a_line() {
+        for length in [1, 100, 1 << 16] {
+            let buffer = PooledBuffer::take(length);
+            assert_eq!(buffer.as_ptr().align_offset(size_of::<[f32; LINE]>()), 0);
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::buffer_pool::PooledBuffer;
 use super::instruction_set::InstructionSet;
 use super::panel::Windows;
 use super::product::{columns_at_once, load};
-use super::{Epilogue, RowMap, VerticalTaps};
+use super::{Epilogue, RowMap, RowsInOne, VerticalTaps};
 use crate::activation::Activation;
 use crate::convolution::Conv2dShape;
 
@@ -51,13 +51,13 @@ impl DepthwiseConvolution {
             row: map.channels * result.width,
             channel: result.width,
         };
-        self.compute(instructions, map, 0..rows, activation, layout, &mut result);
+        self.compute(instructions, map, 0..rows, activation, layout, &mut result.values);
         result
     }
 
     /// Some rows of the output, that is of the map after the convolution, its bias and `activation`, as one long row: pixels
     /// that follow each other in it do so in its strips.
-    pub(crate) fn rows_in_one(&self, map: &RowMap, rows: Range<usize>, activation: Activation) -> RowMap {
+    pub(crate) fn rows_in_one(&self, map: &RowMap, rows: Range<usize>, activation: Activation) -> RowsInOne {
         self.rows_in_one_on(InstructionSet::detect(), map, rows, activation)
     }
 
@@ -67,14 +67,14 @@ impl DepthwiseConvolution {
         map: &RowMap,
         rows: Range<usize>,
         activation: Activation,
-    ) -> RowMap {
+    ) -> RowsInOne {
         let width = self.output(map.width, 1);
-        let mut result = RowMap::unset(1, map.channels, rows.len() * width);
+        let mut result = RowsInOne::unset(map.channels, rows.len() * width);
         let layout = Layout {
             row: width,
-            channel: rows.len() * width,
+            channel: result.stride(),
         };
-        self.compute(instructions, map, rows, activation, layout, &mut result);
+        self.compute(instructions, map, rows, activation, layout, &mut result.values);
         result
     }
 
@@ -104,7 +104,7 @@ impl DepthwiseConvolution {
         rows: Range<usize>,
         activation: Activation,
         layout: Layout,
-        target: &mut RowMap,
+        target: &mut [f32],
     ) {
         instructions.run(Pass {
             convolution: self,
@@ -113,7 +113,7 @@ impl DepthwiseConvolution {
             rows,
             width: self.output(map.width, 1),
             layout,
-            target: &mut target.values,
+            target,
         });
     }
 }
@@ -163,11 +163,18 @@ impl WithSimd for Pass<'_> {
         let together = if method == StripMethod::Single { 1 } else { ROWS };
         let reach = vertical.dilation * (vertical.kernel - 1);
         let width = output_width.next_multiple_of(S::F32_LANES);
-        let starts: Vec<usize> = windows.starts(width).collect();
         let padding = shape.padding[1];
+        // Rows of the map are copied to where whole vectors begin.
+        let before = if shape.stride[1] == 1 {
+            padding.next_multiple_of(S::F32_LANES) - padding
+        } else {
+            0
+        };
+        let starts: Vec<usize> = windows.starts(width).map(|start| before + start).collect();
         let stride = windows
             .channel_width(width)
             .max(padding + map.width.next_multiple_of(S::F32_LANES));
+        let stride = (before + stride).next_multiple_of(S::F32_LANES);
         // The part of a channel that some groups of rows see, with zeros around; it stays in the first-level cache. Rows that two
         // groups see are copied once.
         let groups = DepthwiseConvolution::PLANE / (together * vertical.stride * stride);
@@ -189,7 +196,7 @@ impl WithSimd for Pass<'_> {
                     match inside.filter(|&row| row < map.rows) {
                         None => target.fill(0.0),
                         Some(row) if shape.stride[1] == 1 => {
-                            copy(simd, map.channel(row, channel), &mut target[padding..]);
+                            copy(simd, map.channel(row, channel), &mut target[before + padding..]);
                         }
                         Some(row) => windows.fill_channel(map.channel(row, channel), 0.0, 0, width, target),
                     }
@@ -250,13 +257,21 @@ impl StripMethod {
     }
 }
 
-/// Copies some values to the start of `target`, with zeros up to a whole vector.
+/// Copies some values to the start of `target`, with zeros up to a whole vector. Rows are too short for a call of `memcpy`, which a loop over single vectors
+/// would become.
 #[inline(always)]
 fn copy<S: Simd>(simd: S, values: &[f32], target: &mut [f32]) {
     let (whole, rest) = S::as_simd_f32s(values);
     let vectors = S::as_mut_simd_f32s(target).0;
     let (target, after) = vectors.split_at_mut(whole.len());
-    target.copy_from_slice(whole);
+    let (targets, last_targets) = target.as_chunks_mut::<4>();
+    let (whole, last) = whole.as_chunks::<4>();
+    for (target, vectors) in targets.iter_mut().zip(whole) {
+        *target = *vectors;
+    }
+    for (target, vector) in last_targets.iter_mut().zip(last) {
+        *target = *vector;
+    }
     if let Some(last) = after.first_mut()
         && !rest.is_empty()
     {
@@ -320,7 +335,7 @@ impl Strip<'_> {
         kernel: &[[f32; K]],
         sums: &mut [[S::f32s; N]; DepthwiseConvolution::ROWS],
     ) {
-        let plane = &self.plane[SEEN * self.stride..][..N * S::F32_LANES + K - 1];
+        let plane = &self.plane[SEEN * self.stride + self.starts[0]..][..N * S::F32_LANES + K - 1];
         for tap in 0..K {
             let seen = load::<S, N>(&plane[tap..]);
             for (row, sums) in sums.iter_mut().enumerate() {
@@ -374,10 +389,23 @@ impl Strip<'_> {
         sums: [[S::f32s; N]; R],
         target: &mut [f32],
     ) {
-        for (row, sums) in (0..self.rows).zip(sums) {
-            let target = &mut target[row * self.layout.row..][..self.columns];
-            self.epilogue
-                .write_vectors(simd, self.channel, sums, false, target);
+        // With a number of rows that is known, the sums stay in registers.
+        if self.rows == R {
+            for (row, sums) in sums.into_iter().enumerate() {
+                self.write_row(simd, sums, &mut target[row * self.layout.row..]);
+            }
+        } else {
+            for (row, sums) in (0..self.rows).zip(sums) {
+                self.write_row(simd, sums, &mut target[row * self.layout.row..]);
+            }
         }
+    }
+
+    /// Writes the sums of one row.
+    #[inline(always)]
+    fn write_row<S: Simd, const N: usize>(&self, simd: S, sums: [S::f32s; N], target: &mut [f32]) {
+        let target = &mut target[..self.columns];
+        self.epilogue
+            .write_vectors(simd, self.channel, sums, false, target);
     }
 }

@@ -30,4 +30,23 @@ impl InstructionSet {
             Self::Other(arch) => arch.dispatch(work),
         }
     }
+
+    /// Runs `work`, plain loops in a closure that is inlined, compiled for this instruction set.
+    #[inline(always)]
+    pub(crate) fn run_loops<T>(self, work: impl FnMut() -> T) -> T {
+        self.run(Loops(work))
+    }
+}
+
+/// Loops in a closure. It has to be called as `FnMut`: to be called as `FnOnce`, a closure that could be called again goes through a function of its
+/// own, which is compiled for the least processor.
+struct Loops<F>(F);
+
+impl<T, F: FnMut() -> T> WithSimd for Loops<F> {
+    type Output = T;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(mut self, _: S) -> T {
+        (self.0)()
+    }
 }

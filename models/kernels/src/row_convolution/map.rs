@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use super::buffer_pool::PooledBuffer;
+use super::buffer_pool::{LINE, PooledBuffer};
+use super::strip::Strip;
 
 /// A map of features in host memory, `[rows][channels][width]`.
 #[derive(Debug, Clone)]
@@ -53,6 +54,7 @@ impl RowMap {
             rows: rows.len(),
             channels: self.channels,
             width: self.width,
+            stride: self.width,
             values: &self.values[rows.start * size..rows.end * size],
         }
     }
@@ -102,6 +104,18 @@ impl RowMap {
             second.copy_from_slice(first);
         }
         doubled
+    }
+
+    /// Adds a map of half the rows and columns, each of its pixels to four.
+    #[inline(always)]
+    pub(crate) fn add_doubled(&mut self, coarse: &Self) {
+        let size = (coarse.channels * coarse.width).max(1);
+        let rows = coarse.values.chunks_exact(size).flat_map(|row| [row; 2]);
+        for (target, row) in self.values.chunks_exact_mut(2 * size).zip(rows) {
+            for (pair, &value) in target.as_chunks_mut::<2>().0.iter_mut().zip(row) {
+                *pair = [pair[0] + value, pair[1] + value];
+            }
+        }
     }
 
     /// The first `rows` rows and `columns` columns.
@@ -178,8 +192,67 @@ pub(crate) struct SeenMap<'a> {
     pub(super) rows: usize,
     pub(super) channels: usize,
     pub(super) width: usize,
-    /// `[rows][channels][width]`
+    /// Values from a channel to the next one.
+    pub(super) stride: usize,
+    /// `[rows][channels][stride]`
     pub(super) values: &'a [f32],
+}
+
+impl<'a> SeenMap<'a> {
+    /// The strip of `columns` pixels where it lies, each channel `stride` after the one before; `None` where it is to be [packed](Strip::pack): because it
+    /// is short, does not lie in one row, or because its channels would drive each other out of the first-level cache.
+    #[inline(always)]
+    pub(super) fn in_place(self, strip: Strip, columns: usize) -> Option<&'a [f32]> {
+        let (row, column) = (strip.first / self.width, strip.first % self.width);
+        let size = self.channels * self.stride;
+        (strip.count == columns && column + columns <= self.width && is_spread(self.stride))
+            .then(|| &self.values[row * size + column..(row + 1) * size])
+    }
+}
+
+/// Rows of a map one after the other, as one row.
+#[derive(Debug)]
+pub(crate) struct RowsInOne {
+    pub(super) channels: usize,
+    pub(super) width: usize,
+    /// `[channels][stride]`
+    pub(super) values: PooledBuffer,
+}
+
+impl RowsInOne {
+    /// A row whose values are for the caller to set.
+    pub(super) fn unset(channels: usize, width: usize) -> Self {
+        Self {
+            channels,
+            width,
+            values: PooledBuffer::take(channels * Self::stride_of(width)),
+        }
+    }
+
+    fn stride_of(width: usize) -> usize {
+        let lines = width.div_ceil(LINE);
+        LINE * (lines + usize::from(lines.is_multiple_of(2)))
+    }
+
+    /// Values from a channel to the next one.
+    pub(super) fn stride(&self) -> usize {
+        Self::stride_of(self.width)
+    }
+
+    pub(crate) fn seen(&self) -> SeenMap<'_> {
+        SeenMap {
+            rows: 1,
+            channels: self.channels,
+            width: self.width,
+            stride: self.stride(),
+            values: &self.values,
+        }
+    }
+}
+
+/// Returns whether the same column of channels `stride` apart lies in different sets of a cache: that is so for an odd number of lines.
+fn is_spread(stride: usize) -> bool {
+    stride.is_multiple_of(LINE) && !(stride / LINE).is_multiple_of(2)
 }
 
 /// Rows of a map, as a convolution fills them in.

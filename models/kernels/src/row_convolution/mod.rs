@@ -38,8 +38,9 @@ use pulp::Simd;
 
 pub(crate) use buffer_pool::PooledBuffer;
 pub(crate) use depthwise::DepthwiseConvolution;
-pub(crate) use map::RowMap;
 use map::TargetRows;
+pub(crate) use map::{RowMap, RowsInOne};
+pub(crate) use panel::gather;
 pub(crate) use perceptron::{Added, RowPerceptron};
 
 use crate::activation::Activation;
@@ -203,8 +204,8 @@ enum Form {
 }
 
 impl Form {
-    /// Largest number of weights at points: more of them, 8 MiB, would drive everything else out of the cache.
-    const MAX_WEIGHTS: usize = 1 << 21;
+    /// Largest number of weights at points, 32 MiB: those of 512 channels and a kernel of three by three. They are read once for each band.
+    const MAX_WEIGHTS: usize = 1 << 23;
     /// Smallest number of channels for Winograd: with fewer, going to the points and back costs more than it saves.
     const MIN_CHANNELS: usize = 24;
 

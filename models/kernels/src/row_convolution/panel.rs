@@ -102,7 +102,7 @@ impl Windows {
 /// Gathers every `stride`-th value from `start` of a row with `padding` times `outside` before it, and after it as many as it
 /// takes.
 #[inline(always)]
-pub(super) fn gather<T: Copy>(
+pub(crate) fn gather<T: Copy>(
     row: &[T],
     padding: usize,
     outside: T,

@@ -46,12 +46,12 @@ impl Pointwise {
 fn sums<S: Simd, const N: usize>(
     simd: S,
     panel: &[f32],
-    columns: usize,
+    stride: usize,
     weights: &[[f32; OUTPUTS]],
 ) -> [[S::f32s; N]; OUTPUTS] {
     let mut sums = [[simd.splat_f32s(0.0); N]; OUTPUTS];
-    for (seen, weights) in panel.chunks_exact(columns).zip(weights) {
-        let seen = load::<S, N>(seen);
+    for (seen, weights) in panel.chunks(stride).zip(weights) {
+        let seen = load::<S, N>(&seen[..N * S::F32_LANES]);
         for (sums, &weight) in sums.iter_mut().zip(weights) {
             let weight = simd.splat_f32s(weight);
             for (sum, seen) in sums.iter_mut().zip(seen) {
@@ -194,12 +194,20 @@ impl WithSimd for PerceptronPass<'_> {
         let mut seen = PooledBuffer::take(self.map.channels * columns);
         let mut middle = PooledBuffer::take(hidden * columns);
         for strip in Strip::all(self.map.rows * self.map.width, columns) {
-            strip.pack(self.map, self.factors, columns, &mut seen);
+            let map = self.map;
+            let in_place = map.in_place(strip, columns).filter(|_| self.factors.is_none());
+            let (seen, stride) = match in_place {
+                Some(seen) => (seen, map.stride),
+                None => {
+                    strip.pack(map, self.factors, columns, &mut seen);
+                    (&*seen, columns)
+                }
+            };
             match strip.count.div_ceil(S::F32_LANES) {
-                0 | 1 => self.strip::<S, 1>(simd, strip, columns, &seen, &mut middle),
-                2 => self.strip::<S, 2>(simd, strip, columns, &seen, &mut middle),
-                3 => self.strip::<S, 3>(simd, strip, columns, &seen, &mut middle),
-                _ => self.strip::<S, 4>(simd, strip, columns, &seen, &mut middle),
+                0 | 1 => self.strip::<S, 1>(simd, strip, [columns, stride], seen, &mut middle),
+                2 => self.strip::<S, 2>(simd, strip, [columns, stride], seen, &mut middle),
+                3 => self.strip::<S, 3>(simd, strip, [columns, stride], seen, &mut middle),
+                _ => self.strip::<S, 4>(simd, strip, [columns, stride], seen, &mut middle),
             }
         }
     }
@@ -212,7 +220,7 @@ impl PerceptronPass<'_> {
         &mut self,
         simd: S,
         strip: Strip,
-        columns: usize,
+        [columns, stride]: [usize; 2],
         seen: &[f32],
         middle: &mut [f32],
     ) {
@@ -228,7 +236,7 @@ impl PerceptronPass<'_> {
         let between = Epilogue::new(widen_bias, activation);
         let blocks = middle.chunks_exact_mut(OUTPUTS * columns);
         for ((block, weights), middle) in widen.weights.blocks().enumerate().zip(blocks) {
-            let sums = sums::<S, N>(simd, seen, columns, weights);
+            let sums = sums::<S, N>(simd, seen, stride, weights);
             let outputs = block * OUTPUTS..widen_bias.len();
             for ((output, sums), middle) in outputs.zip(sums).zip(middle.chunks_exact_mut(columns)) {
                 between.write_vectors(simd, output, sums, false, &mut middle[..N * S::F32_LANES]);
@@ -239,9 +247,9 @@ impl PerceptronPass<'_> {
         for (block, weights) in narrow.weights.blocks().enumerate() {
             let mut sums = sums::<S, N>(simd, middle, columns, weights);
             if matches!(added, Added::Input) {
-                let inputs = seen.chunks_exact(columns).skip(block * OUTPUTS);
+                let inputs = seen.chunks(stride).skip(block * OUTPUTS);
                 for (sums, input) in sums.iter_mut().zip(inputs) {
-                    for (sum, input) in sums.iter_mut().zip(load::<S, N>(input)) {
+                    for (sum, input) in sums.iter_mut().zip(load::<S, N>(&input[..N * S::F32_LANES])) {
                         *sum = simd.add_f32s(*sum, input);
                     }
                 }

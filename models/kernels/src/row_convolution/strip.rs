@@ -36,8 +36,8 @@ impl Strip {
     pub(super) fn pack(self, map: SeenMap<'_>, factors: Option<&[f32]>, columns: usize, panel: &mut [f32]) {
         let mut place = 0;
         for (row, column, count) in self.pieces(map.width) {
-            let row = &map.values[row * map.channels * map.width..][..map.channels * map.width];
-            let channels = row.chunks_exact(map.width).zip(panel.chunks_exact_mut(columns));
+            let row = &map.values[row * map.channels * map.stride..][..map.channels * map.stride];
+            let channels = row.chunks_exact(map.stride).zip(panel.chunks_exact_mut(columns));
             match factors {
                 // Most strips lie in one row, and copies of a known length are a few instructions.
                 None if count == columns => {

@@ -36,19 +36,22 @@ fn activations() -> impl Strategy<Value = Activation> {
 }
 
 impl RowMap {
-    /// The rows of each channel, one after the other.
-    fn rows_in_one(&self) -> Self {
-        let channels = 0..self.channels;
-        let values: Vec<f32> = channels
-            .flat_map(|channel| (0..self.rows).flat_map(move |row| self.channel(row, channel)))
-            .copied()
-            .collect();
-        Self {
-            rows: 1,
-            channels: self.channels,
-            width: self.rows * self.width,
-            values: values.into(),
+    pub(super) fn rows_in_one(&self) -> RowsInOne {
+        let mut in_one = RowsInOne::unset(self.channels, self.rows * self.width);
+        let stride = in_one.stride();
+        for channel in 0..self.channels {
+            for row in 0..self.rows {
+                in_one.values[channel * stride + row * self.width..][..self.width]
+                    .copy_from_slice(self.channel(row, channel));
+            }
         }
+        in_one
+    }
+}
+
+impl RowsInOne {
+    fn channel(&self, channel: usize) -> &[f32] {
+        &self.values[channel * self.stride()..][..self.width]
     }
 }
 
@@ -159,10 +162,11 @@ proptest! {
         let added = [Added::Nothing, Added::Input, Added::Target][added];
         let perceptron = RowPerceptron { widen: &widen, between, narrow: &narrow, added, after };
         // Pixels have the same numbers in a map and in one of a single row.
-        let seen = if in_one_row { map.rows_in_one() } else { map };
+        let in_one = map.rows_in_one();
+        let seen = if in_one_row { in_one.seen() } else { map.all_seen() };
         for instructions in instruction_sets() {
             let mut actual = held.clone();
-            let filled = perceptron.fill_on(instructions, seen.all_seen(), None, actual.all_rows());
+            let filled = perceptron.fill_on(instructions, seen, None, actual.all_rows());
             prop_assert!(filled.is_some());
             for (actual, expected) in actual.values.iter().zip(expected.values.iter()) {
                 prop_assert!((actual - expected).abs() < 1e-5, "{actual} {expected} {instructions:?}");
@@ -188,8 +192,11 @@ proptest! {
         for instructions in instruction_sets() {
             let actual = all.forward_on(instructions, &map, Activation::Relu);
             let in_one = all.rows_in_one_on(instructions, &map, first..rows, Activation::Relu);
-            prop_assert_eq!([in_one.rows, in_one.channels, in_one.width], [1, channels, (rows - first) * width]);
-            prop_assert_eq!(&*in_one.values, &*actual.rows_of(first..rows).rows_in_one().values);
+            prop_assert_eq!([in_one.channels, in_one.width], [channels, (rows - first) * width]);
+            let expected = actual.rows_of(first..rows).rows_in_one();
+            for channel in 0..channels {
+                prop_assert_eq!(in_one.channel(channel), expected.channel(channel));
+            }
             for (channel, weight) in weight.chunks_exact(kernel * kernel).enumerate() {
                 let values: Vec<f32> = (0..rows).flat_map(|row| map.channel(row, channel)).copied().collect();
                 let shape = Conv2dShape::square(1, 1, kernel, [1, 1]).dilated(dilation);

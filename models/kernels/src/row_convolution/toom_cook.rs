@@ -39,26 +39,44 @@ fn with_roots(roots: impl Iterator<Item = f64>) -> Vec<f64> {
     })
 }
 
-/// The kernel of one channel at every point.
-pub(super) fn kernel_at_points(kernel: &[f32]) -> [f32; POINTS] {
-    let points = finite();
-    std::array::from_fn(|number| match points.get(number) {
-        // The value at infinity is the leading coefficient.
-        None => kernel.last().copied().unwrap_or_default(),
-        Some(&point) => {
+/// Coefficients that turn the taps of a kernel into its values at the points.
+#[derive(Debug)]
+pub(super) struct KernelEvaluation {
+    /// Share of each tap in the value at each point.
+    of_taps: Vec<[f64; POINTS]>,
+}
+
+impl KernelEvaluation {
+    /// Coefficients for kernels of so many taps.
+    pub(super) fn new(taps: usize) -> Self {
+        let points = finite();
+        let mut of_taps = vec![[0.0; POINTS]; taps];
+        for (number, point) in points.into_iter().enumerate() {
+            let others = points.iter().filter(|&&other| other != point);
             // The denominator of Lagrange's interpolation at this point.
-            let scale: f64 = points
-                .iter()
-                .filter(|&&other| other != point)
-                .map(|other| point - other)
-                .product();
-            let value = kernel
-                .iter()
-                .rev()
-                .fold(0.0, |sum, &tap| sum * point + f64::from(tap));
-            (value / scale) as f32
+            let mut share = 1.0 / others.map(|other| point - other).product::<f64>();
+            for of_tap in &mut of_taps {
+                of_tap[number] = share;
+                share *= point;
+            }
         }
-    })
+        // The value at infinity is the leading coefficient.
+        if let Some(last) = of_taps.last_mut() {
+            last[POINTS - 1] = 1.0;
+        }
+        Self { of_taps }
+    }
+
+    /// The kernel of one channel at every point; taps that `kernel` lacks at its end are zero.
+    pub(super) fn of(&self, kernel: &[f32]) -> [f32; POINTS] {
+        let mut values = [0.0; POINTS];
+        for (&tap, shares) in kernel.iter().zip(&self.of_taps) {
+            for (value, share) in values.iter_mut().zip(shares) {
+                *value += f64::from(tap) * share;
+            }
+        }
+        values.map(|value| value as f32)
+    }
 }
 
 /// Coefficients that turn the columns that a tile sees into values at the points. A pair of points has its even powers in

@@ -11,7 +11,7 @@ use super::band::{Band, bands};
 use super::buffer_pool::PooledBuffer;
 use super::panel::gather;
 use super::product::{MAX_COLUMNS, OUTPUTS, PackedWeights, Panel, Tile, columns_at_once, multiply};
-use super::toom_cook::{Evaluation, POINTS, interpolate, kernel_at_points};
+use super::toom_cook::{Evaluation, KernelEvaluation, POINTS, interpolate};
 use super::{Epilogue, RowMap, TargetRows, VerticalTaps};
 use crate::convolution::Conv2dShape;
 
@@ -36,17 +36,15 @@ impl<const TILE: usize> Winograd<TILE> {
         let [down, across] = shape.kernel;
         let (inputs, pieces) = (shape.inputs, across.div_ceil(Self::TAPS));
         let terms = pieces * down * inputs;
+        let evaluation = KernelEvaluation::new(Self::TAPS);
         let at_points: Vec<_> = (0..shape.outputs * terms)
             .map(|index| {
                 let (output, term) = (index / terms, index % terms);
                 let (piece, row, input) = (term / (down * inputs), term / inputs % down, term % inputs);
                 let row = &weight[((output * inputs + input) * down + row) * across..][..across];
-                // The last piece may be short; zeros make up for its missing taps.
-                let mut kernel = vec![0.0; Self::TAPS];
-                for (tap, &value) in kernel.iter_mut().zip(&row[piece * Self::TAPS..]) {
-                    *tap = value;
-                }
-                kernel_at_points(&kernel)
+                // The last piece may be short.
+                let taps = &row[piece * Self::TAPS..];
+                evaluation.of(&taps[..taps.len().min(Self::TAPS)])
             })
             .collect();
         Self {

@@ -129,15 +129,15 @@ impl<M: FeatureMap> Network<M> {
         let quarter = run(fine, tiles.convolve(&self.stem, Activation::None)?)?;
         let eighth = run(middle, quarter.convolve(to_middle, Activation::Relu)?)?;
         let sixteenth = run(coarse, eighth.convolve(to_coarse, Activation::Relu)?)?;
-        let up = |map: &M, (narrow, block): &(M::Convolution, ResidualBlock<_>), skipped: &M| {
+        let up = |map: &M, (narrow, block): &(M::Convolution, ResidualBlock<_>), skipped: M| {
             // The convolution of single pixels before the doubling, where it has a quarter of the pixels: the
             // result is the same.
-            let doubled = map.convolve(narrow, Activation::None)?.doubled();
-            doubled.add(skipped).residual_block(block)
+            let coarse = map.convolve(narrow, Activation::None)?;
+            skipped.add_doubled(&coarse).residual_block(block)
         };
         let [to_eighth, to_quarter] = &self.ups;
-        let map = up(&sixteenth, to_eighth, &eighth)?;
-        let lines = up(&map, to_quarter, &quarter)?.convolve(&self.head, Activation::Sigmoid)?;
+        let map = up(&sixteenth, to_eighth, eighth)?;
+        let lines = up(&map, to_quarter, quarter)?.convolve(&self.head, Activation::Sigmoid)?;
         let kinds = match (classes, &self.layout) {
             (Classes::Line, _) => None,
             (Classes::Layout, None) => return Err(InferenceError::NoLayout),

@@ -141,7 +141,7 @@ impl<M: FeatureMap> Architecture<M> for Detector<M> {
             let Some(map) = seen.pop() else { break };
             let own = input.forward(&map)?;
             let level = match above {
-                Some(above) => own.add(&above.doubled()),
+                Some(above) => own.add_doubled(&above),
                 None => own,
             };
             let smoothed = level.convolve(&output.depthwise, Activation::None)?;

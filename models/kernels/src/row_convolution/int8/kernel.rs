@@ -62,7 +62,7 @@ pub(super) fn range(_: X64V4xToken, values: &[f32]) -> (f32, f32) {
 pub(super) fn quantize(_: X64V4xToken, channels: [&[f32]; QUAD], features: Quantization, target: &mut [u32]) {
     // A product for each value in place of a quotient, which takes several times as long.
     let factor = _mm512_set1_ps(1.0 / features.scale);
-    let zero = _mm512_set1_ps(features.zero_point);
+    let zero = _mm512_set1_ps(features.zero_point + ROUND);
     let (vectors, rest) = target.as_chunks_mut::<LANES>();
     let whole = channels.map(|channel| channel.as_chunks::<LANES>());
     for (number, target) in vectors.iter_mut().enumerate() {
@@ -81,15 +81,18 @@ pub(super) fn quantize(_: X64V4xToken, channels: [&[f32]; QUAD], features: Quant
     }
 }
 
-/// Words with a byte for each of four values, the first one lowest.
+/// Number to add to the zero point for [`quantized_words`]: floats around 1.5 * 2^23 are one apart, so that adding it rounds to whole numbers, whose
+/// lowest byte is that of the float.
+pub(super) const ROUND: f32 = 12_582_912.0;
+
+/// Words with a byte for each of four values, the first one lowest; `zero` is the zero point and [`ROUND`].
 #[rite(v4x, import_intrinsics)]
 pub(super) fn quantized_words(values: [__m512; QUAD], factor: __m512, zero: __m512) -> __m512i {
     // The values lie between 0 and 255 after the product, as the quantisation covers the range of the map: no clamping.
-    let [a, b, c, d] = values.map(|values| _mm512_cvtps_epi32(_mm512_fmadd_ps(values, factor, zero)));
-    _mm512_or_si512(
-        _mm512_or_si512(a, _mm512_slli_epi32::<8>(b)),
-        _mm512_or_si512(_mm512_slli_epi32::<16>(c), _mm512_slli_epi32::<24>(d)),
-    )
+    let [a, b, c, d] = values.map(|values| _mm512_castps_si512(_mm512_fmadd_ps(values, factor, zero)));
+    // Each shift brings the lowest byte of the next value in from above.
+    let ab = _mm512_shrdi_epi32::<8>(_mm512_slli_epi32::<24>(a), b);
+    _mm512_shrdi_epi32::<8>(_mm512_shrdi_epi32::<8>(ab, c), d)
 }
 
 /// Fills in a row of the output, strip after strip of columns.

@@ -2,7 +2,9 @@
 
 use archmage::prelude::*;
 
-use super::kernel::{LANES, OUTPUTS, VECTORS, add_products, quantized_words};
+use super::super::map::SeenMap;
+use super::super::strip::Strip;
+use super::kernel::{LANES, OUTPUTS, ROUND, VECTORS, add_products, quantized_words};
 use super::{Int8, QUAD, Quantization};
 
 /// Largest number of columns of a panel.
@@ -34,25 +36,99 @@ impl Layer<'_> {
     }
 }
 
-/// Quantises a panel into words, four channels to each.
+/// A strip as floats and, in the words that it was quantised into, as bytes.
+#[derive(Clone, Copy)]
+pub(super) struct SeenStrip<'a> {
+    /// Channels of the strip, `stride` apart.
+    pub(super) panel: &'a [f32],
+    pub(super) stride: usize,
+    pub(super) features: Quantization,
+}
+
+/// Quantises a strip of `N` vectors of a map, each channel times its factor, into `words`. It is packed into `panel` where it cannot be read where it lies.
+#[rite(v4x)]
+pub(super) fn see<'a, const N: usize>(
+    map: SeenMap<'a>,
+    factors: Option<&[f32]>,
+    strip: Strip,
+    panel: &'a mut [f32],
+    words: &mut [u32],
+) -> SeenStrip<'a> {
+    let columns = N * LANES;
+    let whole_quads = factors.is_none() && map.channels.is_multiple_of(QUAD);
+    let (panel, stride) = match map.in_place(strip, columns).filter(|_| whole_quads) {
+        Some(panel) => (panel, map.stride),
+        None => {
+            let seen = &mut panel[..map.channels * columns];
+            if strip.count < columns {
+                // Values behind the last pixel must not widen the range.
+                seen.fill(0.0);
+            }
+            strip.pack(map, factors, columns, seen);
+            (&*panel, columns)
+        }
+    };
+    let of_channels = (map.channels * stride).min(panel.len());
+    let features = Quantization::of(range::<N>(&panel[..of_channels], stride));
+    quantize::<N>(panel, stride, map.channels.div_ceil(QUAD), features, words);
+    SeenStrip {
+        panel,
+        stride,
+        features,
+    }
+}
+
+/// Smallest and largest value of `N` vectors of each channel of a panel, and zero; `stride` is the distance of its channels.
+#[rite(v4x, import_intrinsics)]
+fn range<const N: usize>(panel: &[f32], stride: usize) -> (f32, f32) {
+    let (mut low, mut high) = ([_mm512_setzero_ps(); N], [_mm512_setzero_ps(); N]);
+    for channel in panel.chunks(stride) {
+        let vectors = channel.as_chunks::<LANES>().0;
+        for number in 0..N {
+            let values = _mm512_loadu_ps(&vectors[number]);
+            low[number] = _mm512_min_ps(low[number], values);
+            high[number] = _mm512_max_ps(high[number], values);
+        }
+    }
+    let low = low.into_iter().reduce(|one, other| _mm512_min_ps(one, other));
+    let high = high.into_iter().reduce(|one, other| _mm512_max_ps(one, other));
+    (
+        low.map_or(0.0, |low| _mm512_reduce_min_ps(low)),
+        high.map_or(0.0, |high| _mm512_reduce_max_ps(high)),
+    )
+}
+
+/// Quantises `N` vectors of each channel of a panel into words, four channels to each; `stride` is the distance of the channels.
 #[rite(v4x, import_intrinsics)]
 pub(super) fn quantize<const N: usize>(
     panel: &[f32],
+    stride: usize,
     quads: usize,
     features: Quantization,
     words: &mut [u32],
 ) {
     let factor = _mm512_set1_ps(1.0 / features.scale);
-    let zero = _mm512_set1_ps(features.zero_point);
+    let zero = _mm512_set1_ps(features.zero_point + ROUND);
     let quads = panel
-        .chunks_exact(QUAD * N * LANES)
+        .chunks(QUAD * stride)
         .zip(words.chunks_exact_mut(N * LANES))
         .take(quads);
     for (panel, words) in quads {
-        let (panel, words) = (panel.as_chunks::<LANES>().0, words.as_chunks_mut::<LANES>().0);
+        // One by one: a closure may be compiled for another processor than its caller.
+        let channels = [
+            panel.as_chunks::<LANES>().0,
+            panel[stride..].as_chunks().0,
+            panel[2 * stride..].as_chunks().0,
+            panel[3 * stride..].as_chunks().0,
+        ];
+        let words = words.as_chunks_mut::<LANES>().0;
         for (number, word) in words.iter_mut().enumerate() {
-            let values: [__m512; QUAD] =
-                std::array::from_fn(|channel| _mm512_loadu_ps(&panel[channel * N + number]));
+            let values = [
+                _mm512_loadu_ps(&channels[0][number]),
+                _mm512_loadu_ps(&channels[1][number]),
+                _mm512_loadu_ps(&channels[2][number]),
+                _mm512_loadu_ps(&channels[3][number]),
+            ];
             _mm512_storeu_epi32(word, quantized_words(values, factor, zero));
         }
     }

@@ -8,9 +8,9 @@ use archmage::prelude::*;
 use super::super::RowMap;
 use super::super::buffer_pool::PooledBuffer;
 use super::super::strip::Strip;
-use super::kernel::{LANES, OUTPUTS, VECTORS, range};
-use super::layer::{COLUMNS, Layer, quantize, sums};
-use super::{QUAD, Quantization};
+use super::QUAD;
+use super::kernel::{LANES, OUTPUTS, VECTORS};
+use super::layer::{COLUMNS, Layer, see, sums};
 
 impl Layer<'_> {
     /// Finds for each pixel the output with the largest value, and its share of the softmax over all.
@@ -40,30 +40,22 @@ struct Pass<'a> {
 }
 
 #[arcane]
-fn run(processor: X64V4xToken, pass: &mut Pass<'_>) {
+fn run(_: X64V4xToken, pass: &mut Pass<'_>) {
     for strip in Strip::all(pass.map.rows * pass.map.width, COLUMNS) {
         match strip.count.div_ceil(LANES) {
-            0 | 1 => search::<1>(processor, pass, strip),
-            2 => search::<2>(processor, pass, strip),
-            _ => search::<VECTORS>(processor, pass, strip),
+            0 | 1 => search::<1>(pass, strip),
+            2 => search::<2>(pass, strip),
+            _ => search::<VECTORS>(pass, strip),
         }
     }
 }
 
 /// Searches a strip of `N` vectors.
 #[rite(v4x, import_intrinsics)]
-fn search<const N: usize>(processor: X64V4xToken, pass: &mut Pass<'_>, strip: Strip) {
-    let columns = N * LANES;
+fn search<const N: usize>(pass: &mut Pass<'_>, strip: Strip) {
     let words: &mut [u32] = bytemuck::cast_slice_mut(&mut pass.words);
-    let seen = &mut pass.seen[..pass.map.channels * columns];
-    if strip.count < columns {
-        // Values behind the last pixel must not widen the range.
-        seen.fill(0.0);
-    }
-    strip.pack(pass.map.all_seen(), None, columns, seen);
-    let features = Quantization::of(range(processor, seen));
-    quantize::<N>(&pass.seen, pass.layer.convolution.quads, features, words);
-    pass.layer.scale(features, f32::MIN, &mut pass.scales);
+    let seen = see::<N>(pass.map.all_seen(), None, strip, &mut pass.seen, words);
+    pass.layer.scale(seen.features, f32::MIN, &mut pass.scales);
 
     let mut found = [Likeliest {
         score: _mm512_set1_ps(f32::MIN),

@@ -9,8 +9,8 @@ use super::super::buffer_pool::PooledBuffer;
 use super::super::map::{SeenMap, TargetRows};
 use super::super::perceptron::Added;
 use super::super::strip::Strip;
-use super::kernel::{LANES, OUTPUTS, VECTORS, range};
-use super::layer::{COLUMNS, Layer, quantize, sums};
+use super::kernel::{LANES, OUTPUTS, VECTORS};
+use super::layer::{COLUMNS, Layer, quantize, see, sums};
 use super::{Int8, Quantization};
 use crate::activation::Activation;
 
@@ -92,19 +92,19 @@ struct Pass<'a> {
 
 /// Fills in the target, strip after strip.
 #[arcane]
-fn run(processor: X64V4xToken, pass: &mut Pass<'_>) {
+fn run(_: X64V4xToken, pass: &mut Pass<'_>) {
     for strip in Strip::all(pass.map.rows * pass.map.width, COLUMNS) {
         match strip.count.div_ceil(LANES) {
-            0 | 1 => compute::<1>(processor, pass, strip),
-            2 => compute::<2>(processor, pass, strip),
-            _ => compute::<VECTORS>(processor, pass, strip),
+            0 | 1 => compute::<1>(pass, strip),
+            2 => compute::<2>(pass, strip),
+            _ => compute::<VECTORS>(pass, strip),
         }
     }
 }
 
 /// Fills in a strip of `N` vectors.
 #[rite(v4x)]
-fn compute<const N: usize>(processor: X64V4xToken, pass: &mut Pass<'_>, strip: Strip) {
+fn compute<const N: usize>(pass: &mut Pass<'_>, strip: Strip) {
     let Perceptron {
         widen,
         between,
@@ -115,15 +115,8 @@ fn compute<const N: usize>(processor: X64V4xToken, pass: &mut Pass<'_>, strip: S
     let columns = N * LANES;
     let words: &mut [u32] = bytemuck::cast_slice_mut(&mut pass.words);
 
-    let seen = &mut pass.seen[..pass.map.channels * columns];
-    if strip.count < columns {
-        // Values behind the last pixel must not widen the range.
-        seen.fill(0.0);
-    }
-    strip.pack(pass.map, pass.factors, columns, seen);
-    let features = Quantization::of(range(processor, seen));
-    quantize::<N>(&pass.seen, widen.convolution.quads, features, words);
-    widen.scale(features, 0.0, &mut pass.scales);
+    let seen = see::<N>(pass.map, pass.factors, strip, &mut pass.seen, words);
+    widen.scale(seen.features, 0.0, &mut pass.scales);
     let (convolution, hidden) = (widen.convolution, &mut pass.hidden);
     let high = match between {
         Between::Gelu => first::<N, true>(convolution, words, &pass.scales, hidden),
@@ -131,19 +124,52 @@ fn compute<const N: usize>(processor: X64V4xToken, pass: &mut Pass<'_>, strip: S
     };
 
     let features = Quantization::of((between.least(), high));
-    quantize::<N>(&pass.hidden, narrow.convolution.quads, features, words);
+    quantize::<N>(&pass.hidden, columns, narrow.convolution.quads, features, words);
     narrow.scale(features, 0.0, &mut pass.scales);
-    let input = matches!(added, Added::Input).then_some(&*pass.seen);
-    // A floor of minus infinity changes nothing.
-    let least = if relu { 0.0 } else { f32::NEG_INFINITY };
-    let (convolution, after) = (narrow.convolution, &mut pass.after);
-    if matches!(added, Added::Target) {
-        last::<N>(convolution, words, &pass.scales, input, f32::NEG_INFINITY, after);
-        strip.unpack_sum(after, columns, least, &mut pass.target);
+    let target = &mut pass.target;
+    // A vector lies in one row of the target where those are whole vectors.
+    let in_place = strip.count == columns && target.width.is_multiple_of(LANES);
+    let into_target = matches!(added, Added::Target);
+    let mut outputs = Outputs {
+        count: narrow.bias.len(),
+        added: matches!(added, Added::Input).then_some((seen.panel, seen.stride)),
+        // A floor of minus infinity changes nothing.
+        least: if relu { 0.0 } else { f32::NEG_INFINITY },
+        adds: into_target && in_place,
+        stride: columns,
+        places: std::array::from_fn(|number| number * LANES),
+    };
+    if in_place {
+        outputs.stride = target.width;
+        for place in &mut outputs.places {
+            let pixel = strip.first + *place;
+            *place = pixel / target.width * target.channels * target.width + pixel % target.width;
+        }
+        last::<N>(narrow.convolution, words, &pass.scales, outputs, target.values);
+    } else if into_target {
+        let least = std::mem::replace(&mut outputs.least, f32::NEG_INFINITY);
+        last::<N>(narrow.convolution, words, &pass.scales, outputs, &mut pass.after);
+        strip.unpack_sum(&pass.after, columns, least, target);
     } else {
-        last::<N>(convolution, words, &pass.scales, input, least, after);
-        strip.unpack(after, columns, &mut pass.target);
+        last::<N>(narrow.convolution, words, &pass.scales, outputs, &mut pass.after);
+        strip.unpack(&pass.after, columns, target);
     }
+}
+
+/// Outputs of the second convolution, and where and how a strip of them is written.
+#[derive(Clone, Copy)]
+struct Outputs<'a, const N: usize> {
+    count: usize,
+    /// Panel to add, and the distance of its channels.
+    added: Option<(&'a [f32], usize)>,
+    /// Value in place of those below it.
+    least: f32,
+    /// `true` adds what the target has.
+    adds: bool,
+    /// Start of each vector of the first channel in the target.
+    places: [usize; N],
+    /// Distance of the channels in the target.
+    stride: usize,
 }
 
 /// Fills `target` with what a convolution and GELU, or else ReLU, make of quantised features, and returns the largest value, or zero.
@@ -178,38 +204,64 @@ fn first<const N: usize, const GELU: bool>(
     high.map_or(0.0, |high| _mm512_reduce_max_ps(high))
 }
 
-/// Fills `target` with what a convolution makes of quantised features, with `added` added, or `least` where that is below it.
+/// Fills `target` with what a convolution makes of quantised features.
 #[rite(v4x, import_intrinsics)]
 fn last<const N: usize>(
     convolution: &Int8,
     words: &[u32],
     scales: &[(f32, f32)],
-    added: Option<&[f32]>,
-    least: f32,
+    outputs: Outputs<'_, N>,
     target: &mut [f32],
 ) {
-    let least = _mm512_set1_ps(least);
-    let blocks = convolution
-        .weights
-        .blocks()
-        .zip(scales.as_chunks::<OUTPUTS>().0)
-        .enumerate();
-    for ((block, (weights, scales)), target) in blocks.zip(target.chunks_exact_mut(OUTPUTS * N * LANES)) {
+    let least = _mm512_set1_ps(outputs.least);
+    let blocks = convolution.weights.blocks().zip(scales.as_chunks::<OUTPUTS>().0);
+    for (block, (weights, scales)) in blocks.enumerate() {
         let sums = sums::<N>(words, weights);
-        let target = target.as_chunks_mut::<LANES>().0;
-        let added = added.map(|added| added[block * OUTPUTS * N * LANES..].as_chunks::<LANES>().0);
-        for output in 0..OUTPUTS {
-            let (factor, offset) = scales[output];
-            let (factor, offset) = (_mm512_set1_ps(factor), _mm512_set1_ps(offset));
-            for (number, sum) in sums[output].into_iter().enumerate() {
-                let place = output * N + number;
-                let sum = _mm512_cvtepi32_ps(sum);
-                let mut value = _mm512_fmadd_ps(sum, factor, offset);
-                if let Some(added) = added {
-                    value = _mm512_add_ps(value, _mm512_loadu_ps(&added[place]));
-                }
-                _mm512_storeu_ps(&mut target[place], _mm512_max_ps(value, least));
+        let first = block * OUTPUTS;
+        // With a number that is known, the sums stay in registers.
+        if first + OUTPUTS <= outputs.count {
+            for output in 0..OUTPUTS {
+                outputs.write(first + output, sums[output], scales[output], least, target);
             }
+        } else {
+            for (output, (sums, scale)) in (first..outputs.count).zip(sums.into_iter().zip(scales)) {
+                outputs.write(output, sums, *scale, least, target);
+            }
+        }
+    }
+}
+
+impl<const N: usize> Outputs<'_, N> {
+    /// Writes the values that the sums of an output are scaled to.
+    #[rite(v4x, import_intrinsics)]
+    fn write(
+        self,
+        output: usize,
+        sums: [__m512i; N],
+        (factor, offset): (f32, f32),
+        least: __m512,
+        target: &mut [f32],
+    ) {
+        let (factor, offset) = (_mm512_set1_ps(factor), _mm512_set1_ps(offset));
+        let mut values = [_mm512_setzero_ps(); N];
+        for (value, sum) in values.iter_mut().zip(sums) {
+            *value = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), factor, offset);
+        }
+        if let Some((added, stride)) = self.added {
+            let added = added[output * stride..].as_chunks::<LANES>().0;
+            for (value, added) in values.iter_mut().zip(added) {
+                *value = _mm512_add_ps(*value, _mm512_loadu_ps(added));
+            }
+        }
+        let target = &mut target[output * self.stride..];
+        for (mut value, place) in values.into_iter().zip(self.places) {
+            let Some(target) = target[place..].first_chunk_mut::<LANES>() else {
+                continue;
+            };
+            if self.adds {
+                value = _mm512_add_ps(value, _mm512_loadu_ps(target));
+            }
+            _mm512_storeu_ps(target, _mm512_max_ps(value, least));
         }
     }
 }

@@ -97,7 +97,7 @@ proptest! {
         between in prop::sample::select(vec![Activation::Gelu, Activation::Relu]),
         after in prop::sample::select(vec![Activation::None, Activation::Relu]),
         added in 0_usize..3,
-        scaled: bool,
+        [scaled, in_one_row]: [bool; 2],
         seed in 0_usize..100,
     ) {
         let outputs = if added == 1 { inputs } else { outputs };
@@ -111,7 +111,9 @@ proptest! {
             let perceptron = RowPerceptron { widen: &widen, between, narrow: &narrow, added, after };
             let mut result = held.clone();
             let factors = scaled.then_some(&*factors);
-            perceptron.fill(map.all_seen(), factors, result.all_rows()).unwrap();
+            let in_one = map.rows_in_one();
+            let seen = if in_one_row { in_one.seen() } else { map.all_seen() };
+            perceptron.fill(seen, factors, result.all_rows()).unwrap();
             result
         };
         let (expected, actual) = (through(Precision::Full), through(Precision::Int8));
