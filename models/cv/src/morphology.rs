@@ -4,6 +4,8 @@ use std::num::NonZeroU32;
 
 use image::GrayImage;
 
+use crate::simd::vectorised;
+
 /// Every pixel becomes the largest value under a `width` x `height` rectangle that reaches `width / 2` pixels to the left
 /// and `height / 2` up (rounded down), and covers the rest to the right and down. What lies outside the image is ignored.
 ///
@@ -21,12 +23,18 @@ pub fn dilate_rect(image: &GrayImage, width: NonZeroU32, height: NonZeroU32) -> 
     // reaches as far up; the zeros before them change no maximum.
     let above = height / 2;
     let mut dilated = vec![0; columns * (rows + above)];
-    dilate_rows(image, width, &mut dilated[columns * above..]);
-    slide_maximum_down(&mut dilated, columns, height);
+    vectorised(
+        #[inline(always)]
+        || {
+            dilate_rows(image, width, &mut dilated[columns * above..]);
+            slide_maximum_down(&mut dilated, columns, height);
+        },
+    );
     dilated.truncate(columns * rows);
     GrayImage::from_raw(image.width(), image.height(), dilated).unwrap_or_default()
 }
 
+#[inline(always)]
 fn dilate_rows(image: &GrayImage, window: usize, dilated: &mut [u8]) {
     let columns = image.width() as usize;
     let left = window / 2;
@@ -50,6 +58,7 @@ fn dilate_rows(image: &GrayImage, window: usize, dilated: &mut [u8]) {
 }
 
 /// Replaces every row by the maximum of the `window` rows from it downwards.
+#[inline(always)]
 fn slide_maximum_down(pixels: &mut [u8], columns: usize, window: usize) {
     for shift in shifts(window) {
         let distance = (shift * columns).min(pixels.len());
@@ -68,6 +77,7 @@ fn slide_maximum_down(pixels: &mut [u8], columns: usize, window: usize) {
 
 /// Taking the maximum of the sequence and itself shifted by each of these in turn gives the maximum over `window`
 /// neighbours: the window doubles while it fits, then overlaps.
+#[inline(always)]
 fn shifts(window: usize) -> impl Iterator<Item = usize> {
     let doublings = window.ilog2();
     let overlap = window - (1 << doublings);

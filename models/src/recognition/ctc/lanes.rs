@@ -1,9 +1,19 @@
 //! Sums and maxima over a row, in independent lanes so that they compile to vector instructions.
 
+use crate::page::simd::vectorised;
+
 const LANES: usize = 16;
 
 /// The highest value; NaN never is. Negative infinity for an empty row.
 pub(crate) fn highest(row: &[f32]) -> f32 {
+    vectorised(
+        #[inline(always)]
+        || highest_in_lanes(row),
+    )
+}
+
+#[inline(always)]
+fn highest_in_lanes(row: &[f32]) -> f32 {
     let higher = |a: f32, b: f32| if b > a { b } else { a };
     let mut lanes = [f32::NEG_INFINITY; LANES];
     let chunks = row.chunks_exact(LANES);
@@ -20,6 +30,14 @@ pub(crate) fn highest(row: &[f32]) -> f32 {
 
 /// The sum of `exp(value - highest)`; NaN if a value is NaN or `highest` is infinite.
 pub(crate) fn sum_of_exp(row: &[f32], highest: f32) -> f32 {
+    vectorised(
+        #[inline(always)]
+        || sum_of_exp_in_lanes(row, highest),
+    )
+}
+
+#[inline(always)]
+fn sum_of_exp_in_lanes(row: &[f32], highest: f32) -> f32 {
     let mut lanes = [0.0_f32; LANES];
     let chunks = row.chunks_exact(LANES);
     for (lane, &value) in lanes.iter_mut().zip(chunks.remainder()) {

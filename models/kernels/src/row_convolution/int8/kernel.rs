@@ -66,7 +66,13 @@ pub(super) fn quantize(_: X64V4xToken, channels: [&[f32]; QUAD], features: Quant
     let (vectors, rest) = target.as_chunks_mut::<LANES>();
     let whole = channels.map(|channel| channel.as_chunks::<LANES>());
     for (number, target) in vectors.iter_mut().enumerate() {
-        let values = whole.map(|(vectors, _)| _mm512_loadu_ps(&vectors[number]));
+        // One by one: a closure may be compiled for another processor than its caller.
+        let values = [
+            _mm512_loadu_ps(&whole[0].0[number]),
+            _mm512_loadu_ps(&whole[1].0[number]),
+            _mm512_loadu_ps(&whole[2].0[number]),
+            _mm512_loadu_ps(&whole[3].0[number]),
+        ];
         _mm512_storeu_epi32(target, quantized_words(values, factor, zero));
     }
     if !rest.is_empty() {
