@@ -170,7 +170,7 @@ impl WithSimd for Pass<'_> {
         } else {
             0
         };
-        let starts: Vec<usize> = windows.starts(width).map(|start| before + start).collect();
+        let starts: Vec<usize> = windows.starts(width).collect();
         let stride = windows
             .channel_width(width)
             .max(padding + map.width.next_multiple_of(S::F32_LANES));
@@ -206,7 +206,7 @@ impl WithSimd for Pass<'_> {
                     for first in (0..output_width).step_by(columns) {
                         let count = columns.min(output_width - first);
                         let strip = Strip {
-                            plane: &plane[(row - first_row) * vertical.stride * stride + first..],
+                            plane: &plane[(row - first_row) * vertical.stride * stride + before + first..],
                             stride,
                             vertical,
                             starts: &starts,
@@ -335,7 +335,7 @@ impl Strip<'_> {
         kernel: &[[f32; K]],
         sums: &mut [[S::f32s; N]; DepthwiseConvolution::ROWS],
     ) {
-        let plane = &self.plane[SEEN * self.stride + self.starts[0]..][..N * S::F32_LANES + K - 1];
+        let plane = &self.plane[SEEN * self.stride..][..N * S::F32_LANES + K - 1];
         for tap in 0..K {
             let seen = load::<S, N>(&plane[tap..]);
             for (row, sums) in sums.iter_mut().enumerate() {

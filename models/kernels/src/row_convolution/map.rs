@@ -266,6 +266,18 @@ pub(crate) struct TargetRows<'a> {
 }
 
 impl TargetRows<'_> {
+    /// The rows as they are.
+    #[cfg(target_arch = "x86_64")]
+    pub(super) fn seen(&self) -> SeenMap<'_> {
+        SeenMap {
+            rows: self.rows,
+            channels: self.channels,
+            width: self.width,
+            stride: self.width,
+            values: self.values,
+        }
+    }
+
     #[inline(always)]
     pub(super) fn channel_mut(&mut self, row: usize, channel: usize) -> &mut [f32] {
         let start = (row * self.channels + channel) * self.width;

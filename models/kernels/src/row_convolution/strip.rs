@@ -63,24 +63,6 @@ impl Strip {
         }
     }
 
-    /// Adds a panel of `columns` columns a channel to where the strip lies in a map; `least` takes the place of sums below it.
-    #[inline(always)]
-    #[cfg(target_arch = "x86_64")]
-    pub(super) fn unpack_sum(self, panel: &[f32], columns: usize, least: f32, target: &mut TargetRows<'_>) {
-        let mut place = 0;
-        let (channels, width) = (target.channels, target.width);
-        for (row, column, count) in self.pieces(width) {
-            let row = &mut target.values[row * channels * width..][..channels * width];
-            for (panel, target) in panel.chunks_exact(columns).zip(row.chunks_exact_mut(width)) {
-                let target = &mut target[column..column + count];
-                for (target, value) in target.iter_mut().zip(&panel[place..place + count]) {
-                    *target = (*target + value).max(least);
-                }
-            }
-            place += count;
-        }
-    }
-
     /// Copies a panel of `columns` columns a channel to where the strip lies in a map.
     #[inline(always)]
     #[cfg(target_arch = "x86_64")]

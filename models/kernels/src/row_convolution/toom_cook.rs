@@ -67,7 +67,7 @@ impl KernelEvaluation {
         Self { of_taps }
     }
 
-    /// The kernel of one channel at every point; taps that `kernel` lacks at its end are zero.
+    /// The kernel of one channel at every point: the first taps of `kernel`; those that it lacks at its end are zero.
     pub(super) fn of(&self, kernel: &[f32]) -> [f32; POINTS] {
         let mut values = [0.0; POINTS];
         for (&tap, shares) in kernel.iter().zip(&self.of_taps) {

@@ -42,9 +42,7 @@ impl<const TILE: usize> Winograd<TILE> {
                 let (output, term) = (index / terms, index % terms);
                 let (piece, row, input) = (term / (down * inputs), term / inputs % down, term % inputs);
                 let row = &weight[((output * inputs + input) * down + row) * across..][..across];
-                // The last piece may be short.
-                let taps = &row[piece * Self::TAPS..];
-                evaluation.of(&taps[..taps.len().min(Self::TAPS)])
+                evaluation.of(&row[piece * Self::TAPS..])
             })
             .collect();
         Self {

@@ -32,28 +32,37 @@ pub(super) struct Row<'a> {
 }
 
 /// Smallest and largest of some values and zero.
-#[arcane(import_intrinsics)]
+#[arcane]
 pub(super) fn range(_: X64V4xToken, values: &[f32]) -> (f32, f32) {
     // Four minima and maxima that do not depend on each other: one alone would wait for its own result at
     // every step.
     const AT_ONCE: usize = 4;
-    let mut low = [_mm512_setzero_ps(); AT_ONCE];
-    let mut high = [_mm512_setzero_ps(); AT_ONCE];
     let (groups, rest) = values.as_chunks::<{ AT_ONCE * LANES }>();
-    for group in groups {
-        let vectors = group.as_chunks::<LANES>().0;
-        for ((low, high), values) in low.iter_mut().zip(&mut high).zip(vectors) {
-            let values = _mm512_loadu_ps(values);
-            *low = _mm512_min_ps(*low, values);
-            *high = _mm512_max_ps(*high, values);
+    let (low, high) = range_of_vectors::<AT_ONCE>(groups.as_flattened(), AT_ONCE * LANES);
+    (
+        rest.iter().copied().fold(low, f32::min),
+        rest.iter().copied().fold(high, f32::max),
+    )
+}
+
+/// Smallest and largest value of the first `N` vectors of each `stride` values, and zero, with which the padding around a map is
+/// quantised.
+#[rite(v4x, import_intrinsics)]
+pub(super) fn range_of_vectors<const N: usize>(values: &[f32], stride: usize) -> (f32, f32) {
+    let (mut low, mut high) = ([_mm512_setzero_ps(); N], [_mm512_setzero_ps(); N]);
+    for channel in values.chunks(stride) {
+        let vectors = channel.as_chunks::<LANES>().0;
+        for number in 0..N {
+            let values = _mm512_loadu_ps(&vectors[number]);
+            low[number] = _mm512_min_ps(low[number], values);
+            high[number] = _mm512_max_ps(high[number], values);
         }
     }
-    let low = low.map(|low| _mm512_reduce_min_ps(low));
-    let high = high.map(|high| _mm512_reduce_max_ps(high));
+    let low = low.into_iter().reduce(|one, other| _mm512_min_ps(one, other));
+    let high = high.into_iter().reduce(|one, other| _mm512_max_ps(one, other));
     (
-        // From zero, because the padding around the map is quantised with it.
-        low.iter().chain(rest).copied().fold(0.0, f32::min),
-        high.iter().chain(rest).copied().fold(0.0, f32::max),
+        low.map_or(0.0, |low| _mm512_reduce_min_ps(low)),
+        high.map_or(0.0, |high| _mm512_reduce_max_ps(high)),
     )
 }
 

@@ -4,7 +4,7 @@ use archmage::prelude::*;
 
 use super::super::map::SeenMap;
 use super::super::strip::Strip;
-use super::kernel::{LANES, OUTPUTS, ROUND, VECTORS, add_products, quantized_words};
+use super::kernel::{LANES, OUTPUTS, ROUND, VECTORS, add_products, quantized_words, range_of_vectors};
 use super::{Int8, QUAD, Quantization};
 
 /// Largest number of columns of a panel.
@@ -69,33 +69,13 @@ pub(super) fn see<'a, const N: usize>(
         }
     };
     let of_channels = (map.channels * stride).min(panel.len());
-    let features = Quantization::of(range::<N>(&panel[..of_channels], stride));
+    let features = Quantization::of(range_of_vectors::<N>(&panel[..of_channels], stride));
     quantize::<N>(panel, stride, map.channels.div_ceil(QUAD), features, words);
     SeenStrip {
         panel,
         stride,
         features,
     }
-}
-
-/// Smallest and largest value of `N` vectors of each channel of a panel, and zero; `stride` is the distance of its channels.
-#[rite(v4x, import_intrinsics)]
-fn range<const N: usize>(panel: &[f32], stride: usize) -> (f32, f32) {
-    let (mut low, mut high) = ([_mm512_setzero_ps(); N], [_mm512_setzero_ps(); N]);
-    for channel in panel.chunks(stride) {
-        let vectors = channel.as_chunks::<LANES>().0;
-        for number in 0..N {
-            let values = _mm512_loadu_ps(&vectors[number]);
-            low[number] = _mm512_min_ps(low[number], values);
-            high[number] = _mm512_max_ps(high[number], values);
-        }
-    }
-    let low = low.into_iter().reduce(|one, other| _mm512_min_ps(one, other));
-    let high = high.into_iter().reduce(|one, other| _mm512_max_ps(one, other));
-    (
-        low.map_or(0.0, |low| _mm512_reduce_min_ps(low)),
-        high.map_or(0.0, |high| _mm512_reduce_max_ps(high)),
-    )
 }
 
 /// Quantises `N` vectors of each channel of a panel into words, four channels to each; `stride` is the distance of the channels.

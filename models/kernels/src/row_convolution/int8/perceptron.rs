@@ -129,13 +129,13 @@ fn compute<const N: usize>(pass: &mut Pass<'_>, strip: Strip) {
     let target = &mut pass.target;
     // A vector lies in one row of the target where those are whole vectors.
     let in_place = strip.count == columns && target.width.is_multiple_of(LANES);
-    let into_target = matches!(added, Added::Target);
+    let adds = matches!(added, Added::Target);
     let mut outputs = Outputs {
         count: narrow.bias.len(),
         added: matches!(added, Added::Input).then_some((seen.panel, seen.stride)),
         // A floor of minus infinity changes nothing.
         least: if relu { 0.0 } else { f32::NEG_INFINITY },
-        adds: into_target && in_place,
+        adds,
         stride: columns,
         places: std::array::from_fn(|number| number * LANES),
     };
@@ -146,11 +146,10 @@ fn compute<const N: usize>(pass: &mut Pass<'_>, strip: Strip) {
             *place = pixel / target.width * target.channels * target.width + pixel % target.width;
         }
         last::<N>(narrow.convolution, words, &pass.scales, outputs, target.values);
-    } else if into_target {
-        let least = std::mem::replace(&mut outputs.least, f32::NEG_INFINITY);
-        last::<N>(narrow.convolution, words, &pass.scales, outputs, &mut pass.after);
-        strip.unpack_sum(&pass.after, columns, least, target);
     } else {
+        if adds {
+            strip.pack(target.seen(), None, columns, &mut pass.after);
+        }
         last::<N>(narrow.convolution, words, &pass.scales, outputs, &mut pass.after);
         strip.unpack(&pass.after, columns, target);
     }
@@ -213,7 +212,6 @@ fn last<const N: usize>(
     outputs: Outputs<'_, N>,
     target: &mut [f32],
 ) {
-    let least = _mm512_set1_ps(outputs.least);
     let blocks = convolution.weights.blocks().zip(scales.as_chunks::<OUTPUTS>().0);
     for (block, (weights, scales)) in blocks.enumerate() {
         let sums = sums::<N>(words, weights);
@@ -221,11 +219,11 @@ fn last<const N: usize>(
         // With a number that is known, the sums stay in registers.
         if first + OUTPUTS <= outputs.count {
             for output in 0..OUTPUTS {
-                outputs.write(first + output, sums[output], scales[output], least, target);
+                outputs.write(first + output, sums[output], scales[output], target);
             }
         } else {
             for (output, (sums, scale)) in (first..outputs.count).zip(sums.into_iter().zip(scales)) {
-                outputs.write(output, sums, *scale, least, target);
+                outputs.write(output, sums, *scale, target);
             }
         }
     }
@@ -234,14 +232,7 @@ fn last<const N: usize>(
 impl<const N: usize> Outputs<'_, N> {
     /// Writes the values that the sums of an output are scaled to.
     #[rite(v4x, import_intrinsics)]
-    fn write(
-        self,
-        output: usize,
-        sums: [__m512i; N],
-        (factor, offset): (f32, f32),
-        least: __m512,
-        target: &mut [f32],
-    ) {
+    fn write(self, output: usize, sums: [__m512i; N], (factor, offset): (f32, f32), target: &mut [f32]) {
         let (factor, offset) = (_mm512_set1_ps(factor), _mm512_set1_ps(offset));
         let mut values = [_mm512_setzero_ps(); N];
         for (value, sum) in values.iter_mut().zip(sums) {
@@ -253,11 +244,10 @@ impl<const N: usize> Outputs<'_, N> {
                 *value = _mm512_add_ps(*value, _mm512_loadu_ps(added));
             }
         }
+        let least = _mm512_set1_ps(self.least);
         let target = &mut target[output * self.stride..];
         for (mut value, place) in values.into_iter().zip(self.places) {
-            let Some(target) = target[place..].first_chunk_mut::<LANES>() else {
-                continue;
-            };
+            let target = &mut target[place..].as_chunks_mut::<LANES>().0[0];
             if self.adds {
                 value = _mm512_add_ps(value, _mm512_loadu_ps(target));
             }
