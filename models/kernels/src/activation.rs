@@ -18,21 +18,20 @@ pub enum Activation {
 }
 
 impl Activation {
-    /// Whether [`apply`](Self::apply) computes it in vectors; the others are plain loops, which the compiler vectorises.
-    #[inline(always)]
-    pub(crate) fn in_vectors(self) -> bool {
-        !matches!(self, Self::Sigmoid | Self::Swish)
-    }
-
-    /// The function of each lane; that of a plain loop where the function is none of [`in_vectors`](Self::in_vectors).
+    /// The function of each lane.
     #[inline(always)]
     pub(crate) fn apply<S: Simd, const N: usize>(self, simd: S, values: &mut [S::f32s; N]) {
         match self {
-            Self::None | Self::Sigmoid | Self::Swish => {}
+            Self::None => {}
             Self::Relu => {
                 let zero = simd.splat_f32s(0.0);
                 for value in values {
                     *value = simd.max_f32s(*value, zero);
+                }
+            }
+            Self::Sigmoid => {
+                for value in values {
+                    *value = sigmoid_vector(simd, *value);
                 }
             }
             Self::Gelu => {
@@ -48,6 +47,11 @@ impl Activation {
             Self::HardSwish => {
                 for value in values {
                     *value = simd.mul_f32s(*value, hard_sigmoid_vector(simd, *value));
+                }
+            }
+            Self::Swish => {
+                for value in values {
+                    *value = simd.mul_f32s(*value, sigmoid_vector(simd, *value));
                 }
             }
         }
@@ -149,35 +153,86 @@ pub fn sigmoid(value: f32) -> f32 {
     1.0 / (1.0 + exp(-value))
 }
 
+/// The logistic function, within 3e-7, without a quotient: those of wide vectors take as long as all the rest.
+#[inline(always)]
+fn sigmoid_vector<S: Simd>(simd: S, value: S::f32s) -> S::f32s {
+    /// Number from which the bits of a positive float are taken to make those of a rough reciprocal, within an eighth of it.
+    const RECIPROCAL: u32 = 0x7ef3_11c7;
+    let splat = |number| simd.splat_f32s(number);
+    let power = exp_vector(simd, simd.neg_f32s(value));
+    let below = simd.add_f32s(power, splat(1.0));
+    let rough = simd.sub_u32s(simd.splat_u32s(RECIPROCAL), simd.transmute_u32s_f32s(below));
+    let mut reciprocal = simd.transmute_f32s_u32s(rough);
+    let negative = simd.neg_f32s(below);
+    // Each step of Newton's method doubles the number of right digits.
+    for _ in 0..3 {
+        let error = simd.mul_add_e_f32s(negative, reciprocal, splat(1.0));
+        reciprocal = simd.mul_add_e_f32s(reciprocal, error, reciprocal);
+    }
+    reciprocal
+}
+
 /// The hyperbolic tangent, in a form that becomes vector code in loops.
 #[inline(always)]
 pub fn tanh(value: f32) -> f32 {
     2.0 * sigmoid(2.0 * value) - 1.0
 }
 
+/// Range of the arguments of [`exp`]: beyond it the power of two does not fit the eight bits of an exponent.
+const EXP_RANGE: [f32; 2] = [-87.0, 88.0];
+/// Number that rounds to a whole number when it is added, which is then in the low bits. It is 1.5 * 2^23: floats around it are one apart, and the half
+/// keeps negative numbers within the same power of two.
+const ROUND: f32 = 12_582_912.0;
+/// ln 2 in two parts; the first has so few digits that small multiples of it are exact. They and the polynomial are those of `expf` in the Cephes
+/// library (Moshier).
+const LN_2: [f32; 2] = [0.693_359_4, -2.121_944_4e-4];
+/// Coefficients of the exponential series behind 1 and the argument, from the highest power.
+const EXP_SERIES: [f32; 6] = [
+    1.987_569_1e-4,
+    1.398_2e-3,
+    8.333_452e-3,
+    4.166_579_6e-2,
+    1.666_666_5e-1,
+    0.5,
+];
+/// Bits of a float before its exponent.
+const MANTISSA: u32 = 23;
+
 /// The exponential without branches or calls, so that loops over it become vectors; right to 2 units in the last place, and
 /// bounded where the true value leaves the range.
 #[inline(always)]
 pub(crate) fn exp(value: f32) -> f32 {
-    /// Adding it rounds to a whole number, which is then in the low bits.
-    const ROUND: f32 = 12_582_912.0;
-    /// ln 2 in two parts; the first has so few digits that small multiples of it are exact.
-    const LN_2_HIGH: f32 = 0.693_359_4;
-    const LN_2_LOW: f32 = -2.121_944_4e-4;
-    // Beyond these the power of two does not fit the eight bits of an exponent.
-    let value = value.clamp(-87.0, 88.0);
-    // The constant is 1.5 * 2^23: floats around it are one apart, and the half keeps negative numbers within
-    // the same power of two.
+    let value = value.clamp(EXP_RANGE[0], EXP_RANGE[1]);
     let rounded = value * std::f32::consts::LOG2_E + ROUND;
     let power = rounded - ROUND;
-    let rest = value - power * LN_2_HIGH - power * LN_2_LOW;
-    // The polynomial and the two parts of ln 2 are those of `expf` in the Cephes library (Moshier).
-    let mut series = 1.987_569_1e-4;
-    for coefficient in [1.398_2e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 0.5] {
+    let rest = value - power * LN_2[0] - power * LN_2[1];
+    let mut series = EXP_SERIES[0];
+    for coefficient in &EXP_SERIES[1..] {
         series = series * rest + coefficient;
     }
     let of_rest = series * rest * rest + rest + 1.0;
-    of_rest * f32::from_bits((rounded.to_bits() << 23).wrapping_add(1.0_f32.to_bits()))
+    of_rest * f32::from_bits((rounded.to_bits() << MANTISSA).wrapping_add(1.0_f32.to_bits()))
+}
+
+/// [`exp`] of each lane.
+#[inline(always)]
+fn exp_vector<S: Simd>(simd: S, value: S::f32s) -> S::f32s {
+    let splat = |number| simd.splat_f32s(number);
+    let value = simd.min_f32s(simd.max_f32s(value, splat(EXP_RANGE[0])), splat(EXP_RANGE[1]));
+    let rounded = simd.mul_add_e_f32s(value, splat(std::f32::consts::LOG2_E), splat(ROUND));
+    let power = simd.sub_f32s(rounded, splat(ROUND));
+    let rest = simd.mul_add_e_f32s(power, splat(-LN_2[0]), value);
+    let rest = simd.mul_add_e_f32s(power, splat(-LN_2[1]), rest);
+    let mut series = splat(EXP_SERIES[0]);
+    for &coefficient in &EXP_SERIES[1..] {
+        series = simd.mul_add_e_f32s(series, rest, splat(coefficient));
+    }
+    let linear = simd.add_f32s(rest, splat(1.0));
+    let of_rest = simd.mul_add_e_f32s(simd.mul_f32s(series, rest), rest, linear);
+    let bits = simd.transmute_u32s_f32s(rounded);
+    let bits = simd.wrapping_dyn_shl_u32s(bits, simd.splat_u32s(MANTISSA));
+    let bits = simd.add_u32s(bits, simd.splat_u32s(1.0_f32.to_bits()));
+    simd.mul_f32s(of_rest, simd.transmute_f32s_u32s(bits))
 }
 
 #[cfg(test)]

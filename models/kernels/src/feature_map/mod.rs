@@ -109,9 +109,9 @@ pub trait FeatureMap: Sized + Clone {
     /// Mean of windows of so many rows and columns that do not overlap; what is left of the map beside them is not seen.
     fn average_pool(&self, rows: usize, columns: usize) -> Self;
 
-    /// A quarter of the channels, at twice the rows and columns: those of the upper left pixel of each four first, then the upper
-    /// right, the lower left and the lower right.
-    fn interleave(&self) -> Self;
+    /// The map at `side` times the rows and columns, with the channels of a pixel as patches of pixels: those of the upper left pixel first, and so
+    /// on along the rows of the patch.
+    fn interleave(&self, side: usize) -> Self;
 
     /// For each column of each image of one row, the likeliest class after a convolution of single pixels, and its share of the
     /// softmax over all.

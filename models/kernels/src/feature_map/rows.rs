@@ -133,8 +133,11 @@ impl FeatureMap for RowMap {
         )
     }
 
-    fn interleave(&self) -> Self {
-        Self::interleaved(self)
+    fn interleave(&self, side: usize) -> Self {
+        InstructionSet::detect().run_loops(
+            #[inline(always)]
+            || Self::interleaved(self, side),
+        )
     }
 
     fn likeliest(&self, classifier: &HostConvolution) -> Result<Vec<(u32, f32)>, InferenceError> {
@@ -331,6 +334,10 @@ impl FeatureMap for RowMap {
     }
 
     fn into_planes(self) -> Result<Vec<f32>, InferenceError> {
+        // Planes of one row each, or one plane, lie as they should.
+        if self.channels == 1 || self.rows == 1 {
+            return Ok(self.values.into_vec());
+        }
         Ok(Self::rows_as_channels(&self).values.into_vec())
     }
 

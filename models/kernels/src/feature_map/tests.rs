@@ -148,7 +148,9 @@ fn print<M: FeatureMap>(size: MapSize, seed: usize) -> Vec<M> {
     };
     maps.push(convolved(along, Activation::None));
     maps.push(convolved(Conv2dShape::even(channels, 5, 2), Activation::None));
-    maps.push(convolved(Conv2dShape::pointwise(channels, 8), Activation::None).interleave());
+    maps.push(convolved(Conv2dShape::pointwise(channels, 8), Activation::None).interleave(2));
+    maps.push(convolved(Conv2dShape::pointwise(channels, 18), Activation::None).interleave(3));
+    maps.push(convolved(Conv2dShape::pointwise(channels, 32), Activation::None).interleave(4));
     maps.push(map.average_pool(3, 2));
     maps.push(map.layer_norm(&LayerNorm {
         scale: numbers(channels, seed + 4),

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use pulp::{Simd, WithSimd};
 
+use super::buffer_pool::PooledBuffer;
 use super::panel::Windows;
 use super::product::{OUTPUTS, PackedWeights, Panel, columns_at_once, sums};
 use super::{Epilogue, RowMap, TargetRows, VerticalTaps};
@@ -68,11 +69,8 @@ impl WithSimd for DirectPass<'_> {
             })
             .collect();
         let (row_terms, row_values) = (map.channels * windows.len(), map.channels * stride);
-        let in_place: Vec<u32> = (0..map.channels)
-            .map(|channel| (channel * map.width) as u32)
-            .collect();
         // One panel for all strips: it is filled anew for each, and stays in the cache.
-        let mut panel = vec![0.0; vertical.kernel * row_values];
+        let mut panel = PooledBuffer::take(vertical.kernel * row_values);
         let (width, channels) = (target.width, target.channels);
         for (row, target) in target
             .values
@@ -83,22 +81,12 @@ impl WithSimd for DirectPass<'_> {
             let seen = vertical.inside(row, map.rows);
             for first in (0..width).step_by(columns) {
                 let count = columns.min(width - first);
-                // A pixel that sees nothing but itself is read where it lies, if its strip has whole vectors.
-                let alone = windows.are_one_pixel() && vertical.sees_one_row();
-                let panel = match map.row(row).filter(|_| alone && count % S::F32_LANES == 0) {
-                    Some(row) => Panel {
-                        values: &row[first..],
-                        starts: &in_place,
-                    },
-                    None => {
-                        for (tap, panel) in seen.clone().zip(panel.chunks_exact_mut(row_values)) {
-                            windows.fill(map, vertical.input(row, tap), first, columns, panel);
-                        }
-                        Panel {
-                            values: &panel,
-                            starts: &starts[..seen.len() * row_terms],
-                        }
-                    }
+                for (tap, panel) in seen.clone().zip(panel.chunks_exact_mut(row_values)) {
+                    windows.fill(map, vertical.input(row, tap), first, columns, panel);
+                }
+                let panel = Panel {
+                    values: &panel,
+                    starts: &starts[..seen.len() * row_terms],
                 };
                 for (block, weights) in weights.blocks().enumerate() {
                     // Rows are the outermost of the terms, so the taps that see the map are one run of the

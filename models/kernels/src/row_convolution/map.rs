@@ -128,21 +128,41 @@ impl RowMap {
         cropped
     }
 
-    /// A quarter of the channels at twice the rows and columns, the channels of the four pixels one after the other: the upper
-    /// two, then the lower two.
-    pub(crate) fn interleaved(&self) -> Self {
-        let channels = self.channels / 4;
-        let mut target = Self::unset(2 * self.rows, channels, 2 * self.width);
-        let rows = target.values.chunks_exact_mut((channels * 2 * self.width).max(1));
+    /// This map at `side` times the rows and columns, with the channels of a pixel as patches: those of the upper left pixel first, and so on along its
+    /// rows.
+    #[inline(always)]
+    pub(crate) fn interleaved(&self, side: usize) -> Self {
+        let channels = self.channels / (side * side);
+        let width = side * self.width;
+        let mut target = Self::unset(side * self.rows, channels, width);
+        let rows = target.values.chunks_exact_mut((channels * width).max(1));
         for (row, target) in rows.enumerate() {
-            for (channel, target) in target.chunks_exact_mut((2 * self.width).max(1)).enumerate() {
-                let first = 2 * (row % 2) * channels + channel;
-                let (left, right) = (
-                    self.channel(row / 2, first),
-                    self.channel(row / 2, first + channels),
-                );
-                for ((pair, &left), &right) in target.as_chunks_mut::<2>().0.iter_mut().zip(left).zip(right) {
-                    *pair = [left, right];
+            for (channel, target) in target.chunks_exact_mut(width.max(1)).enumerate() {
+                let first = row % side * side;
+                let seen = |column: usize| self.channel(row / side, (first + column) * channels + channel);
+                // The sides that networks have as constants: only then does the compiler make shuffles of the loop.
+                match side {
+                    2 => {
+                        let pixels = seen(0).iter().zip(seen(1));
+                        for (target, (&first, &second)) in target.as_chunks_mut().0.iter_mut().zip(pixels) {
+                            *target = [first, second];
+                        }
+                    }
+                    4 => {
+                        let pixels = seen(0).iter().zip(seen(1)).zip(seen(2).iter().zip(seen(3)));
+                        let targets = target.as_chunks_mut().0.iter_mut();
+                        for (target, ((&first, &second), (&third, &fourth))) in targets.zip(pixels) {
+                            *target = [first, second, third, fourth];
+                        }
+                    }
+                    _ => {
+                        for column in 0..side {
+                            let targets = target.iter_mut().skip(column).step_by(side);
+                            for (target, &value) in targets.zip(seen(column)) {
+                                *target = value;
+                            }
+                        }
+                    }
                 }
             }
         }
@@ -275,6 +295,17 @@ impl TargetRows<'_> {
             width: self.width,
             stride: self.width,
             values: self.values,
+        }
+    }
+
+    /// Some of the rows.
+    pub(super) fn rows(&mut self, rows: Range<usize>) -> TargetRows<'_> {
+        let size = self.channels * self.width;
+        TargetRows {
+            rows: rows.len(),
+            channels: self.channels,
+            width: self.width,
+            values: &mut self.values[rows.start * size..rows.end * size],
         }
     }
 

@@ -7,7 +7,7 @@
 //! The backend's own convolutions make a matrix of all that the kernels see (im2col): nine times the map for a kernel of 3 x 3,
 //! written to memory and read again. The networks here are narrow, which leaves few multiplications for each value that is
 //! moved. Four forms share the product: that of
-//! single pixels, over strips of them; the direct one; Winograd's, where there are channels enough that
+//! single pixels, over strips of them, which patches are made pixels for; the direct one; Winograd's, where there are channels enough that
 //! its fewer multiplications outweigh its transforms; and an int8-quantised one for processors with AVX-512 VNNI. Which one
 //! is taken depends on the shape and the processor alone and is settled in `Form::of` at load time; all agree with the backend
 //! up to rounding, which the tests hold.
@@ -25,6 +25,7 @@ mod instruction_set;
 mod int8;
 mod map;
 mod panel;
+mod patches;
 mod perceptron;
 mod pointwise;
 mod product;
@@ -38,8 +39,8 @@ use pulp::Simd;
 
 pub(crate) use buffer_pool::PooledBuffer;
 pub(crate) use depthwise::DepthwiseConvolution;
-use map::TargetRows;
 pub(crate) use map::{RowMap, RowsInOne};
+use map::{SeenMap, TargetRows};
 pub(crate) use panel::gather;
 pub(crate) use perceptron::{Added, RowPerceptron};
 
@@ -48,6 +49,7 @@ use crate::convolution::Conv2dShape;
 use crate::precision::Precision;
 use direct::{Direct, DirectPass};
 pub(crate) use instruction_set::InstructionSet;
+use patches::Patches;
 use pointwise::{Pointwise, PointwisePass};
 use product::{load, store};
 use toom_cook::POINTS;
@@ -63,6 +65,9 @@ pub struct RowConvolution {
 }
 
 impl RowConvolution {
+    /// Values of the patches that are made pixels together; they stay in the second-level cache.
+    const PATCHES: usize = 1 << 12;
+
     /// Puts the weights in order; `weight` is `[outputs][inputs][kernel rows][kernel columns]`. The shape has one group.
     pub(crate) fn new(weight: &[f32], bias: Vec<f32>, shape: Conv2dShape, precision: Precision) -> Self {
         Self {
@@ -85,8 +90,8 @@ impl RowConvolution {
         target
     }
 
-    /// The map after the convolution of the channels of maps of one size, one after the other; `None` for convolutions that are not
-    /// int8-quantised, which see one map.
+    /// The map after the convolution of the channels of maps of one size, one after the other; `None` for convolutions that see one map: those of
+    /// floats, and of single pixels.
     #[cfg_attr(
         not(target_arch = "x86_64"),
         expect(unused_variables, reason = "other processors have no such convolutions")
@@ -117,9 +122,7 @@ impl RowConvolution {
     )]
     pub(crate) fn likeliest(&self, map: &RowMap) -> Option<Vec<(u32, f32)>> {
         #[cfg(target_arch = "x86_64")]
-        if let Form::Int8(convolution) = &self.form
-            && Pointwise::fits(&self.shape)
-        {
+        if let Form::Pixels(Pixels::Int8(convolution)) = &self.form {
             let bias = &self.bias;
             return Some(int8::Layer { convolution, bias }.likeliest(map));
         }
@@ -142,12 +145,20 @@ impl RowConvolution {
         match &self.form {
             #[cfg(target_arch = "x86_64")]
             Form::Int8(convolution) => convolution.forward(vertical, epilogue, &[map], target),
-            Form::Pointwise(convolution) => instructions.run(PointwisePass {
-                convolution,
-                epilogue,
-                map,
-                target,
-            }),
+            Form::Pixels(pixels) => pixels.fill(instructions, map.all_seen(), epilogue, target),
+            Form::Patches(patches, pixels) => {
+                let mut target = target;
+                let of_a_row = patches.values(map.channels) * target.width;
+                let at_once = (Self::PATCHES / of_a_row).max(1);
+                for first in (0..target.rows).step_by(at_once) {
+                    let rows = first..target.rows.min(first + at_once);
+                    let seen = instructions.run_loops(
+                        #[inline(always)]
+                        || patches.rows_in_one(map, rows.clone(), target.width),
+                    );
+                    pixels.fill(instructions, seen.seen(), epilogue, target.rows(rows));
+                }
+            }
             Form::Direct(convolution) => instructions.run(DirectPass {
                 convolution,
                 vertical,
@@ -195,7 +206,9 @@ impl RowConvolution {
 enum Form {
     #[cfg(target_arch = "x86_64")]
     Int8(Box<int8::Int8>),
-    Pointwise(Pointwise),
+    Pixels(Pixels),
+    /// A convolution of single pixels, each of which is a patch of the map.
+    Patches(Patches, Pixels),
     Direct(Direct),
     /// Winograd for kernels of up to three taps along the row.
     Short(Box<Winograd<6>>),
@@ -214,6 +227,14 @@ impl Form {
         expect(unused_variables, reason = "other processors have one precision")
     )]
     fn of(weight: &[f32], shape: &Conv2dShape, precision: Precision) -> Self {
+        if Pointwise::fits(shape) {
+            return Self::Pixels(Pixels::new(weight, shape, precision));
+        }
+        if let Some(patches) = Patches::of(shape) {
+            let weight = patches.order(weight, shape.inputs);
+            let shape = Conv2dShape::pointwise(patches.values(shape.inputs), shape.outputs);
+            return Self::Patches(patches, Pixels::new(&weight, &shape, precision));
+        }
         #[cfg(target_arch = "x86_64")]
         if precision == Precision::Int8
             && let Some(convolution) = int8::Int8::new(weight, shape)
@@ -229,10 +250,56 @@ impl Form {
             && shape.inputs.min(shape.outputs) >= Self::MIN_CHANNELS
             && at_points <= Self::MAX_WEIGHTS;
         match taps {
-            _ if Pointwise::fits(shape) => Self::Pointwise(Pointwise::new(weight, shape)),
             _ if !worthwhile => Self::Direct(Direct::new(weight, shape)),
             0..=3 => Self::Short(Box::new(Winograd::new(weight, shape))),
             _ => Self::Long(Box::new(Winograd::new(weight, shape))),
+        }
+    }
+}
+
+/// A convolution of single pixels.
+#[derive(Debug)]
+enum Pixels {
+    #[cfg(target_arch = "x86_64")]
+    Int8(Box<int8::Int8>),
+    Float(Pointwise),
+}
+
+impl Pixels {
+    #[cfg_attr(
+        not(target_arch = "x86_64"),
+        expect(unused_variables, reason = "other processors have one precision")
+    )]
+    fn new(weight: &[f32], shape: &Conv2dShape, precision: Precision) -> Self {
+        #[cfg(target_arch = "x86_64")]
+        if precision == Precision::Int8
+            && let Some(convolution) = int8::Int8::new(weight, shape)
+        {
+            return Self::Int8(Box::new(convolution));
+        }
+        Self::Float(Pointwise::new(weight, shape))
+    }
+
+    /// Fills in the target, which has the rows and columns of the map.
+    fn fill(
+        &self,
+        instructions: InstructionSet,
+        map: SeenMap<'_>,
+        epilogue: Epilogue<'_>,
+        target: TargetRows<'_>,
+    ) {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Self::Int8(convolution) => {
+                let bias = epilogue.bias;
+                int8::Layer { convolution, bias }.fill(map, epilogue.activation, target);
+            }
+            Self::Float(convolution) => instructions.run(PointwisePass {
+                convolution,
+                epilogue,
+                map,
+                target,
+            }),
         }
     }
 }
@@ -267,11 +334,6 @@ impl VerticalTaps {
         // Rounded up on both sides: the first tap not above the map, and the first one below it.
         let first = self.padding.saturating_sub(start).div_ceil(self.dilation);
         first.min(end)..end
-    }
-
-    /// Returns whether a row sees nothing but the row in its own place.
-    fn sees_one_row(self) -> bool {
-        self.kernel == 1 && self.stride == 1 && self.padding == 0
     }
 
     /// Row of the input that a tap [`inside`](Self::inside) the map sees.
@@ -335,9 +397,6 @@ impl<'a> Epilogue<'a> {
             for (target, sum) in target.chunks_mut(S::F32_LANES).zip(sums) {
                 simd.partial_store_f32s(target, sum);
             }
-        }
-        if !self.activation.in_vectors() {
-            self.activation.of_each(target);
         }
     }
 }

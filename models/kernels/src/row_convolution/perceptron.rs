@@ -4,8 +4,8 @@
 #[cfg(target_arch = "x86_64")]
 use super::int8;
 use super::map::{SeenMap, TargetRows};
-use super::pointwise::{self, Pointwise};
-use super::{Form, InstructionSet, RowConvolution};
+use super::pointwise;
+use super::{Form, InstructionSet, Pixels, RowConvolution};
 use crate::activation::Activation;
 
 /// Addend of the second convolution, before the activation after it.
@@ -59,8 +59,9 @@ impl RowPerceptron<'_> {
             return Some(());
         }
         #[cfg(target_arch = "x86_64")]
-        if let (Form::Int8(first), Form::Int8(last)) = (&widen.form, &narrow.form) {
-            let are_of_pixels = Pointwise::fits(&widen.shape) && Pointwise::fits(&narrow.shape);
+        if let (Form::Pixels(Pixels::Int8(first)), Form::Pixels(Pixels::Int8(last))) =
+            (&widen.form, &narrow.form)
+        {
             let layer = |convolution, bias| int8::Layer { convolution, bias };
             let perceptron = int8::Perceptron {
                 widen: layer(first, &widen.bias),
@@ -73,9 +74,12 @@ impl RowPerceptron<'_> {
                     _ => return None,
                 },
             };
-            return are_of_pixels.then(|| perceptron.fill(map, factors, target));
+            perceptron.fill(map, factors, target);
+            return Some(());
         }
-        let (Form::Pointwise(first), Form::Pointwise(last)) = (&widen.form, &narrow.form) else {
+        let (Form::Pixels(Pixels::Float(first)), Form::Pixels(Pixels::Float(last))) =
+            (&widen.form, &narrow.form)
+        else {
             return None;
         };
         let perceptron = pointwise::Perceptron {

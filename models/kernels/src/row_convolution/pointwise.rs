@@ -12,7 +12,7 @@ use super::map::SeenMap;
 use super::perceptron::Added;
 use super::product::{MAX_COLUMNS, OUTPUTS, PackedWeights, columns_at_once, load};
 use super::strip::Strip;
-use super::{Epilogue, RowMap, TargetRows};
+use super::{Epilogue, TargetRows};
 use crate::activation::Activation;
 use crate::convolution::Conv2dShape;
 
@@ -95,7 +95,7 @@ fn write<S: Simd, const N: usize>(
 pub(super) struct PointwisePass<'a> {
     pub(super) convolution: &'a Pointwise,
     pub(super) epilogue: Epilogue<'a>,
-    pub(super) map: &'a RowMap,
+    pub(super) map: SeenMap<'a>,
     pub(super) target: TargetRows<'a>,
 }
 
@@ -117,26 +117,32 @@ impl WithSimd for PointwisePass<'_> {
         let mut panels = PooledBuffer::take(together.min(strips.len()) * of_a_strip);
         for strips in strips.chunks(together) {
             for (strip, panel) in strips.iter().zip(panels.chunks_exact_mut(of_a_strip.max(1))) {
-                strip.pack(map.all_seen(), None, columns, panel);
+                if map.in_place(*strip, columns).is_none() {
+                    strip.pack(map, None, columns, panel);
+                }
             }
             for (block, weights) in weights.blocks().enumerate() {
                 for (strip, panel) in strips.iter().zip(panels.chunks_exact(of_a_strip.max(1))) {
+                    let (panel, stride) = match map.in_place(*strip, columns) {
+                        Some(seen) => (seen, map.stride),
+                        None => (panel, columns),
+                    };
                     let target = &mut target;
                     match strip.count.div_ceil(S::F32_LANES) {
                         0 | 1 => {
-                            let sums = sums::<S, 1>(simd, panel, columns, weights);
+                            let sums = sums::<S, 1>(simd, panel, stride, weights);
                             write(simd, epilogue, block, sums, *strip, false, target);
                         }
                         2 => {
-                            let sums = sums::<S, 2>(simd, panel, columns, weights);
+                            let sums = sums::<S, 2>(simd, panel, stride, weights);
                             write(simd, epilogue, block, sums, *strip, false, target);
                         }
                         3 => {
-                            let sums = sums::<S, 3>(simd, panel, columns, weights);
+                            let sums = sums::<S, 3>(simd, panel, stride, weights);
                             write(simd, epilogue, block, sums, *strip, false, target);
                         }
                         _ => {
-                            let sums = sums::<S, 4>(simd, panel, columns, weights);
+                            let sums = sums::<S, 4>(simd, panel, stride, weights);
                             write(simd, epilogue, block, sums, *strip, false, target);
                         }
                     }

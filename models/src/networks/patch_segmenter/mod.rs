@@ -118,8 +118,7 @@ impl<M: FeatureMap> Network<M> {
         })
     }
 
-    /// Tiles of one channel, to the probabilities of the pixels of each patch, a channel for each place in a patch, and with
-    /// [`Classes::Layout`] to the scores of the kinds.
+    /// Tiles of one channel, to the probabilities of their pixels, and with [`Classes::Layout`] to the scores of the kinds.
     fn forward(&self, tiles: &M, classes: Classes) -> Result<(M, Option<M>), InferenceError> {
         let run = |stage: &[ResidualBlock<_>], map: M| {
             stage.iter().try_fold(map, |map, block| map.residual_block(block))
@@ -137,13 +136,13 @@ impl<M: FeatureMap> Network<M> {
         };
         let [to_eighth, to_quarter] = &self.ups;
         let map = up(&sixteenth, to_eighth, eighth)?;
-        let lines = up(&map, to_quarter, quarter)?.convolve(&self.head, Activation::Sigmoid)?;
+        let patches = up(&map, to_quarter, quarter)?.convolve(&self.head, Activation::Sigmoid)?;
         let kinds = match (classes, &self.layout) {
             (Classes::Line, _) => None,
             (Classes::Layout, None) => return Err(InferenceError::NoLayout),
             (Classes::Layout, Some(layout)) => Some(layout.scores(map)?),
         };
-        Ok((lines, kinds))
+        Ok((patches.interleave(PATCH), kinds))
     }
 }
 
@@ -211,13 +210,8 @@ impl PatchSegmenter {
             columns,
         };
         let images = M::images(pixels, tiles.len(), size, self.device.burn());
-        let (patches, kinds) = network.forward(&images, classes)?;
-        let patches = patches.into_planes()?;
-        let mut lines = vec![0.0; patches.len()];
-        let by_tile = lines.chunks_exact_mut(rows * columns);
-        for (patches, target) in patches.chunks_exact(rows * columns).zip(by_tile) {
-            join_patches(patches, columns, target);
-        }
+        let (lines, kinds) = network.forward(&images, classes)?;
+        let lines = lines.into_planes()?;
         let Some(kinds) = kinds else {
             return Ok(lines);
         };
@@ -300,20 +294,6 @@ impl Segmenter for PatchSegmenter {
 
     fn layout_probabilities(&self, tiles: &TileBatch) -> Result<Vec<f32>, InferenceError> {
         self.class_probabilities(tiles, Classes::Layout)
-    }
-}
-
-/// Puts the pixels of patches in their places. `patches` has a plane for each place in a patch; a row of the target is
-/// `columns` wide.
-fn join_patches(patches: &[f32], columns: usize, target: &mut [f32]) {
-    let planes: Vec<&[f32]> = patches.chunks_exact(target.len() / (PATCH * PATCH)).collect();
-    for (row, target) in target.chunks_exact_mut(columns).enumerate() {
-        let start = row / PATCH * (columns / PATCH);
-        let planes = &planes[row % PATCH * PATCH..][..PATCH];
-        let seen: [&[f32]; PATCH] = std::array::from_fn(|place| &planes[place][start..][..columns / PATCH]);
-        for (patch, target) in target.as_chunks_mut::<PATCH>().0.iter_mut().enumerate() {
-            *target = seen.map(|plane| plane[patch]);
-        }
     }
 }
 

@@ -156,9 +156,9 @@ impl<M: FeatureMap> Architecture<M> for Detector<M> {
         let probabilities = map.by_bands(1, |map| {
             let map = map
                 .convolve(&self.enlarge, Activation::Relu)?
-                .interleave()
+                .interleave(2)
                 .convolve(&self.last, Activation::Sigmoid)?;
-            Ok(map.interleave())
+            Ok(map.interleave(2))
         });
         probabilities?.into_planes()
     }

@@ -108,12 +108,13 @@ impl FeatureMap for Tensor<4> {
         )
     }
 
-    fn interleave(&self) -> Self {
+    fn interleave(&self, side: usize) -> Self {
         let [images, channels, rows, columns] = self.dims();
+        let channels = channels / (side * side);
         self.clone()
-            .reshape([images, 2, 2, channels / 4, rows, columns])
+            .reshape([images, side, side, channels, rows, columns])
             .permute([0, 3, 4, 1, 5, 2])
-            .reshape([images, channels / 4, 2 * rows, 2 * columns])
+            .reshape([images, channels, side * rows, side * columns])
     }
 
     fn likeliest(&self, classifier: &Conv2d) -> Result<Vec<(u32, f32)>, InferenceError> {

@@ -2,7 +2,8 @@
 
 use archmage::prelude::*;
 
-use super::{PackedWeights, QUAD, Quantization};
+use super::scales::Scales;
+use super::{Int8, PackedWeights, QUAD, Quantization};
 use crate::activation::Activation;
 
 /// Columns of a vector.
@@ -23,10 +24,7 @@ pub(super) struct Row<'a> {
     /// Start in `seen` of the words of each term; from there lie the columns of the row, and room for a strip.
     pub(super) starts: &'a [u32],
     pub(super) weights: &'a Weights,
-    /// Factor of the sums of each output.
-    pub(super) factors: &'a [f32],
-    /// Number added to the scaled sums of each output: its bias, less the share of the zero point.
-    pub(super) offsets: &'a [f32],
+    pub(super) scales: &'a Scales,
     pub(super) relu: bool,
     pub(super) width: usize,
 }
@@ -69,8 +67,7 @@ pub(super) fn range_of_vectors<const N: usize>(values: &[f32], stride: usize) ->
 /// Quantises four channels of a row, as far as `target` goes.
 #[arcane(import_intrinsics)]
 pub(super) fn quantize(_: X64V4xToken, channels: [&[f32]; QUAD], features: Quantization, target: &mut [u32]) {
-    // A product for each value in place of a quotient, which takes several times as long.
-    let factor = _mm512_set1_ps(1.0 / features.scale);
+    let factor = _mm512_set1_ps(features.factor);
     let zero = _mm512_set1_ps(features.zero_point + ROUND);
     let (vectors, rest) = target.as_chunks_mut::<LANES>();
     let whole = channels.map(|channel| channel.as_chunks::<LANES>());
@@ -129,10 +126,10 @@ fn strip<const N: usize>(row: &Row<'_>, first: usize, count: usize, target: &mut
     // A floor of minus infinity changes nothing: both cases are one code path without a branch in the loop.
     let floor = _mm512_set1_ps(if row.relu { 0.0 } else { f32::NEG_INFINITY });
     let seen = &row.seen[first..];
-    let outputs = row
-        .factors
+    let Scales { factors, offsets } = row.scales;
+    let outputs = factors
         .iter()
-        .zip(row.offsets)
+        .zip(offsets)
         .zip(target.chunks_exact_mut(row.width));
     // One iterator over all outputs, of which each block of weights takes its share: the last block is filled up with outputs
     // of zeros, for whose sums there is nothing left to take.
@@ -156,6 +153,18 @@ fn strip<const N: usize>(row: &Row<'_>, first: usize, count: usize, target: &mut
             }
         }
     }
+}
+
+/// Sets the numbers that make values of the sums of a convolution.
+#[arcane]
+pub(super) fn set_scales(
+    _: X64V4xToken,
+    scales: &mut Scales,
+    convolution: &Int8,
+    bias: &[f32],
+    features: Quantization,
+) {
+    scales.set(convolution, bias, features);
 }
 
 /// Applies a function to each value; in this file so that the loop is compiled for the vectors of this processor.

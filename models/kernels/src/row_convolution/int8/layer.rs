@@ -22,18 +22,6 @@ impl Layer<'_> {
     pub(super) fn outputs(self) -> usize {
         self.bias.len().next_multiple_of(OUTPUTS)
     }
-
-    /// Sets the factor and the offset that make values of the sums of each output. Those that fill up the last block have the value
-    /// `beyond`.
-    pub(super) fn scale(self, features: Quantization, beyond: f32, scales: &mut Vec<(f32, f32)>) {
-        scales.clear();
-        let outputs = self.convolution.outputs.iter().zip(self.bias);
-        scales.extend(outputs.map(|(output, bias)| {
-            let factor = features.scale * output.scale;
-            (factor, bias - factor * features.zero_point * output.sum as f32)
-        }));
-        scales.resize(self.outputs(), (0.0, beyond));
-    }
 }
 
 /// A strip as floats and, in the words that it was quantised into, as bytes.
@@ -87,7 +75,7 @@ pub(super) fn quantize<const N: usize>(
     features: Quantization,
     words: &mut [u32],
 ) {
-    let factor = _mm512_set1_ps(1.0 / features.scale);
+    let factor = _mm512_set1_ps(features.factor);
     let zero = _mm512_set1_ps(features.zero_point + ROUND);
     let quads = panel
         .chunks(QUAD * stride)

@@ -11,6 +11,7 @@ use super::super::strip::Strip;
 use super::QUAD;
 use super::kernel::{LANES, OUTPUTS, VECTORS};
 use super::layer::{COLUMNS, Layer, see, sums};
+use super::scales::Scales;
 
 impl Layer<'_> {
     /// Finds for each pixel the output with the largest value, and its share of the softmax over all.
@@ -21,7 +22,7 @@ impl Layer<'_> {
             map,
             seen: PooledBuffer::take(map.channels.next_multiple_of(QUAD) * COLUMNS),
             words: PooledBuffer::take(self.convolution.quads * COLUMNS),
-            scales: Vec::with_capacity(self.outputs()),
+            scales: Scales::new(self.bias.len(), f32::MIN),
             found: Vec::with_capacity(pixels),
         };
         run(self.convolution.processor, &mut pass);
@@ -35,7 +36,7 @@ struct Pass<'a> {
     map: &'a RowMap,
     seen: PooledBuffer,
     words: PooledBuffer,
-    scales: Vec<(f32, f32)>,
+    scales: Scales,
     found: Vec<(u32, f32)>,
 }
 
@@ -55,22 +56,22 @@ fn run(_: X64V4xToken, pass: &mut Pass<'_>) {
 fn search<const N: usize>(pass: &mut Pass<'_>, strip: Strip) {
     let words: &mut [u32] = bytemuck::cast_slice_mut(&mut pass.words);
     let seen = see::<N>(pass.map.all_seen(), None, strip, &mut pass.seen, words);
-    pass.layer.scale(seen.features, f32::MIN, &mut pass.scales);
+    let Layer { convolution, bias } = pass.layer;
+    pass.scales.set(convolution, bias, seen.features);
 
     let mut found = [Likeliest {
         score: _mm512_set1_ps(f32::MIN),
         class: _mm512_setzero_si512(),
         sum: _mm512_setzero_ps(),
     }; N];
-    let weights = pass.layer.convolution.weights.blocks();
-    let blocks = weights.zip(pass.scales.as_chunks::<OUTPUTS>().0);
+    let blocks = convolution.weights.blocks().zip(pass.scales.blocks());
     for (block, (weights, scales)) in blocks.enumerate() {
         let sums = sums::<N>(words, weights);
         for number in 0..N {
             let scores: [__m512; OUTPUTS] = std::array::from_fn(|output| {
                 // Powers of two are what the processor has an instruction for.
-                let (factor, offset) = scales[output];
-                let (factor, offset) = (_mm512_set1_ps(factor * LOG2_E), _mm512_set1_ps(offset * LOG2_E));
+                let factor = _mm512_set1_ps(scales.factors[output] * LOG2_E);
+                let offset = _mm512_set1_ps(scales.offsets[output] * LOG2_E);
                 _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums[output][number]), factor, offset)
             });
             found[number] = among(found[number], scores, (block * OUTPUTS) as i32);
@@ -125,7 +126,7 @@ fn among(found: Likeliest, scores: [__m512; OUTPUTS], first: i32) -> Likeliest {
 
 /// Two to the power of a number, within 3 millionths of it.
 #[rite(v4x, import_intrinsics)]
-fn power_of_two(exponent: __m512) -> __m512 {
+pub(super) fn power_of_two(exponent: __m512) -> __m512 {
     /// Coefficients of the exponential series to the base 2, from the highest power.
     const SERIES: [f32; 6] = [
         1.333_355_8e-3,

@@ -13,13 +13,17 @@
 mod kernel;
 mod layer;
 mod likeliest;
+mod output;
 mod perceptron;
+mod pixels;
+mod scales;
 
 use archmage::{SimdToken, X64V4xToken};
 
 use self::kernel::{LANES, Row, VECTORS, Weights};
 pub(super) use self::layer::Layer;
 pub(super) use self::perceptron::{Between, Perceptron};
+use self::scales::Scales;
 use super::buffer_pool::PooledBuffer;
 use super::panel::Windows;
 use super::product::PackedWeights;
@@ -30,7 +34,7 @@ use crate::convolution::Conv2dShape;
 /// Channels that are multiplied at once.
 const QUAD: usize = 4;
 /// Smallest number of input channels: with fewer, quantising the features costs more than the product saves.
-const MIN_INPUTS: usize = 16;
+const MIN_INPUTS: usize = 24;
 /// Largest quantised weight. -128 is left out, so that the range is symmetric.
 const MAX_WEIGHT: f32 = 127.0;
 
@@ -43,16 +47,10 @@ pub(super) struct Int8 {
     quads: usize,
     /// Weights by output and term. Terms are the rows of the kernel, in each the quads, in each the taps along the row.
     weights: Weights,
-    outputs: Vec<Output>,
-}
-
-/// Quantisation of the weights of one output.
-#[derive(Debug, Clone, Copy)]
-struct Output {
-    /// Weight that a quantised 1 stands for.
-    scale: f32,
-    /// Sum of the quantised weights.
-    sum: i32,
+    /// Weight of each output that a quantised 1 stands for.
+    scales: Vec<f32>,
+    /// Sum of the weights of each output, as they are quantised.
+    scaled_sums: Vec<f32>,
 }
 
 impl Int8 {
@@ -62,17 +60,13 @@ impl Int8 {
         let processor = X64V4xToken::summon().filter(|_| shape.inputs >= MIN_INPUTS)?;
         let [down, across] = shape.kernel;
         let (taps, quads) = (down * across, shape.inputs.div_ceil(QUAD));
-        let outputs: Vec<Output> = weight
-            .chunks_exact(shape.inputs * taps)
-            .map(|weights| {
-                let scale = weight_scale(weights);
-                let sum = weights
-                    .iter()
-                    .map(|&weight| i32::from(quantized_weight(weight, scale)))
-                    .sum();
-                Output { scale, sum }
-            })
-            .collect();
+        let of_outputs = weight.chunks_exact(shape.inputs * taps);
+        let scales: Vec<f32> = of_outputs.clone().map(weight_scale).collect();
+        let scaled_sums = of_outputs.zip(&scales).map(|(weights, &scale)| {
+            let quantized = weights.iter().map(|&weight| quantized_weight(weight, scale));
+            scale * quantized.map(i32::from).sum::<i32>() as f32
+        });
+        let scaled_sums = scaled_sums.collect();
         let weights = PackedWeights::new(shape.outputs, taps * quads, |output, term| {
             let (row, quad, column) = (term / (quads * across), term / across % quads, term % across);
             std::array::from_fn(|channel| {
@@ -83,7 +77,7 @@ impl Int8 {
                     return 0;
                 }
                 let index = (output * shape.inputs + input) * taps + row * across + column;
-                quantized_weight(weight[index], outputs[output].scale)
+                quantized_weight(weight[index], scales[output])
             })
         });
         Some(Self {
@@ -91,7 +85,8 @@ impl Int8 {
             windows: Windows::new(shape),
             quads,
             weights,
-            outputs,
+            scales,
+            scaled_sums,
         })
     }
 
@@ -119,16 +114,8 @@ impl Int8 {
         let mut buffer = PooledBuffer::take(seen_rows * row_words + VECTORS * LANES);
         let words: &mut [u32] = bytemuck::cast_slice_mut(&mut buffer);
         self.quantize(vertical, features, maps, width, words);
-        // With w = scale_w * q_w and x = scale_x * (q_x - zero_point), the sum of w * x over all terms is
-        // scale_w * scale_x * (sum(q_w * q_x) - zero_point * sum(q_w)): the product needs no zero point in its inner loop, which
-        // an offset for each output makes up for.
-        let mut factors = Vec::with_capacity(channels);
-        let mut offsets = Vec::with_capacity(channels);
-        for (output, bias) in self.outputs.iter().zip(epilogue.bias) {
-            let factor = features.scale * output.scale;
-            factors.push(factor);
-            offsets.push(bias - factor * features.zero_point * output.sum as f32);
-        }
+        let mut scales = Scales::new(channels, 0.0);
+        kernel::set_scales(self.processor, &mut scales, self, epilogue.bias, features);
         // In the order of the packed weights, from the first row that an output row sees.
         let mut starts = Vec::with_capacity(vertical.kernel * self.quads * self.windows.len());
         for tap in 0..vertical.kernel {
@@ -144,8 +131,7 @@ impl Int8 {
                 seen: &words[row * vertical.stride * row_words..],
                 starts: &starts,
                 weights: &self.weights,
-                factors: &factors,
-                offsets: &offsets,
+                scales: &scales,
                 relu,
                 width,
             };
@@ -211,26 +197,33 @@ impl Int8 {
 #[derive(Debug, Clone, Copy)]
 struct Quantization {
     scale: f32,
+    /// Reciprocal of the scale: a product for each value in place of a quotient, which takes several times as long.
+    factor: f32,
     /// Byte that stands for 0, a whole number from 0 to 255.
     zero_point: f32,
 }
 
 impl Quantization {
     /// Quantisation of values from `low`, at most 0, to `high`, at least 0.
+    #[inline(always)]
     fn of((low, high): (f32, f32)) -> Self {
         // Where zero is not the lowest value the zero point is rounded itself, and may push the others up by half a level:
         // one level fewer keeps them below 256.
         let levels = if low < 0.0 { 254.0 } else { 255.0 };
-        let scale = (high - low) / levels;
+        let range = high - low;
+        // Both quotients at once: strips wait for them.
+        let (scale, factor) = (range / levels, levels / range);
         // A map of zeros has no range, and the reciprocal of a subnormal scale would be infinite.
         if scale > 0.0 && scale.is_normal() {
             Self {
                 scale,
-                zero_point: (-low / scale).round(),
+                factor,
+                zero_point: (-low * factor).round_ties_even(),
             }
         } else {
             Self {
                 scale: 1.0,
+                factor: 1.0,
                 zero_point: 0.0,
             }
         }

@@ -11,6 +11,8 @@ use super::super::perceptron::Added;
 use super::super::strip::Strip;
 use super::kernel::{LANES, OUTPUTS, VECTORS};
 use super::layer::{COLUMNS, Layer, quantize, see, sums};
+use super::output::{End, Outputs};
+use super::scales::Scales;
 use super::{Int8, Quantization};
 use crate::activation::Activation;
 
@@ -69,7 +71,8 @@ impl Perceptron<'_> {
             hidden: panel(hidden),
             after: panel(outputs),
             words: panel(quads),
-            scales: Vec::with_capacity(hidden.max(self.narrow.outputs())),
+            widen_scales: Scales::new(hidden, 0.0),
+            narrow_scales: Scales::new(outputs, 0.0),
             target,
         };
         run(self.widen.convolution.processor, &mut pass);
@@ -86,7 +89,8 @@ struct Pass<'a> {
     after: PooledBuffer,
     /// A panel of quantised features, four channels to a word.
     words: PooledBuffer,
-    scales: Vec<(f32, f32)>,
+    widen_scales: Scales,
+    narrow_scales: Scales,
     target: TargetRows<'a>,
 }
 
@@ -116,59 +120,24 @@ fn compute<const N: usize>(pass: &mut Pass<'_>, strip: Strip) {
     let words: &mut [u32] = bytemuck::cast_slice_mut(&mut pass.words);
 
     let seen = see::<N>(pass.map, pass.factors, strip, &mut pass.seen, words);
-    widen.scale(seen.features, 0.0, &mut pass.scales);
+    let scales = &mut pass.widen_scales;
+    scales.set(widen.convolution, widen.bias, seen.features);
     let (convolution, hidden) = (widen.convolution, &mut pass.hidden);
     let high = match between {
-        Between::Gelu => first::<N, true>(convolution, words, &pass.scales, hidden),
-        Between::Relu => first::<N, false>(convolution, words, &pass.scales, hidden),
+        Between::Gelu => first::<N, true>(convolution, words, scales, hidden),
+        Between::Relu => first::<N, false>(convolution, words, scales, hidden),
     };
 
     let features = Quantization::of((between.least(), high));
     quantize::<N>(&pass.hidden, columns, narrow.convolution.quads, features, words);
-    narrow.scale(features, 0.0, &mut pass.scales);
-    let target = &mut pass.target;
-    // A vector lies in one row of the target where those are whole vectors.
-    let in_place = strip.count == columns && target.width.is_multiple_of(LANES);
-    let adds = matches!(added, Added::Target);
-    let mut outputs = Outputs {
-        count: narrow.bias.len(),
+    let scales = &mut pass.narrow_scales;
+    scales.set(narrow.convolution, narrow.bias, features);
+    let outputs = Outputs {
         added: matches!(added, Added::Input).then_some((seen.panel, seen.stride)),
-        // A floor of minus infinity changes nothing.
-        least: if relu { 0.0 } else { f32::NEG_INFINITY },
-        adds,
-        stride: columns,
-        places: std::array::from_fn(|number| number * LANES),
+        adds_target: matches!(added, Added::Target),
+        end: if relu { End::Relu } else { End::Linear },
     };
-    if in_place {
-        outputs.stride = target.width;
-        for place in &mut outputs.places {
-            let pixel = strip.first + *place;
-            *place = pixel / target.width * target.channels * target.width + pixel % target.width;
-        }
-        last::<N>(narrow.convolution, words, &pass.scales, outputs, target.values);
-    } else {
-        if adds {
-            strip.pack(target.seen(), None, columns, &mut pass.after);
-        }
-        last::<N>(narrow.convolution, words, &pass.scales, outputs, &mut pass.after);
-        strip.unpack(&pass.after, columns, target);
-    }
-}
-
-/// Outputs of the second convolution, and where and how a strip of them is written.
-#[derive(Clone, Copy)]
-struct Outputs<'a, const N: usize> {
-    count: usize,
-    /// Panel to add, and the distance of its channels.
-    added: Option<(&'a [f32], usize)>,
-    /// Value in place of those below it.
-    least: f32,
-    /// `true` adds what the target has.
-    adds: bool,
-    /// Start of each vector of the first channel in the target.
-    places: [usize; N],
-    /// Distance of the channels in the target.
-    stride: usize,
+    outputs.fill::<N>(narrow, words, scales, strip, &mut pass.after, &mut pass.target);
 }
 
 /// Fills `target` with what a convolution and GELU, or else ReLU, make of quantised features, and returns the largest value, or zero.
@@ -176,17 +145,16 @@ struct Outputs<'a, const N: usize> {
 fn first<const N: usize, const GELU: bool>(
     convolution: &Int8,
     words: &[u32],
-    scales: &[(f32, f32)],
+    scales: &Scales,
     target: &mut [f32],
 ) -> f32 {
     let mut high = [_mm512_setzero_ps(); N];
-    let blocks = convolution.weights.blocks().zip(scales.as_chunks::<OUTPUTS>().0);
+    let blocks = convolution.weights.blocks().zip(scales.blocks());
     for ((weights, scales), target) in blocks.zip(target.chunks_exact_mut(OUTPUTS * N * LANES)) {
         let sums = sums::<N>(words, weights);
         let target = target.as_chunks_mut::<LANES>().0;
         for output in 0..OUTPUTS {
-            let (factor, offset) = scales[output];
-            let (factor, offset) = (_mm512_set1_ps(factor), _mm512_set1_ps(offset));
+            let (factor, offset) = scales.of(output);
             for number in 0..N {
                 let sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums[output][number]), factor, offset);
                 let value = if GELU {
@@ -201,59 +169,6 @@ fn first<const N: usize, const GELU: bool>(
     }
     let high = high.into_iter().reduce(|one, other| _mm512_max_ps(one, other));
     high.map_or(0.0, |high| _mm512_reduce_max_ps(high))
-}
-
-/// Fills `target` with what a convolution makes of quantised features.
-#[rite(v4x, import_intrinsics)]
-fn last<const N: usize>(
-    convolution: &Int8,
-    words: &[u32],
-    scales: &[(f32, f32)],
-    outputs: Outputs<'_, N>,
-    target: &mut [f32],
-) {
-    let blocks = convolution.weights.blocks().zip(scales.as_chunks::<OUTPUTS>().0);
-    for (block, (weights, scales)) in blocks.enumerate() {
-        let sums = sums::<N>(words, weights);
-        let first = block * OUTPUTS;
-        // With a number that is known, the sums stay in registers.
-        if first + OUTPUTS <= outputs.count {
-            for output in 0..OUTPUTS {
-                outputs.write(first + output, sums[output], scales[output], target);
-            }
-        } else {
-            for (output, (sums, scale)) in (first..outputs.count).zip(sums.into_iter().zip(scales)) {
-                outputs.write(output, sums, *scale, target);
-            }
-        }
-    }
-}
-
-impl<const N: usize> Outputs<'_, N> {
-    /// Writes the values that the sums of an output are scaled to.
-    #[rite(v4x, import_intrinsics)]
-    fn write(self, output: usize, sums: [__m512i; N], (factor, offset): (f32, f32), target: &mut [f32]) {
-        let (factor, offset) = (_mm512_set1_ps(factor), _mm512_set1_ps(offset));
-        let mut values = [_mm512_setzero_ps(); N];
-        for (value, sum) in values.iter_mut().zip(sums) {
-            *value = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), factor, offset);
-        }
-        if let Some((added, stride)) = self.added {
-            let added = added[output * stride..].as_chunks::<LANES>().0;
-            for (value, added) in values.iter_mut().zip(added) {
-                *value = _mm512_add_ps(*value, _mm512_loadu_ps(added));
-            }
-        }
-        let least = _mm512_set1_ps(self.least);
-        let target = &mut target[output * self.stride..];
-        for (mut value, place) in values.into_iter().zip(self.places) {
-            let target = &mut target[place..].as_chunks_mut::<LANES>().0[0];
-            if self.adds {
-                value = _mm512_add_ps(value, _mm512_loadu_ps(target));
-            }
-            _mm512_storeu_ps(target, _mm512_max_ps(value, least));
-        }
-    }
 }
 
 /// GELU within 0.0012: the distribution function as 1/2 and an odd polynomial, which reaches 1 at its bound.

@@ -43,12 +43,16 @@ proptest! {
             return Ok(());
         };
         let expected = convolution(Form::Direct(Direct::new(&weight, &shape))).forward(&map, activation);
-        let actual = convolution(Form::Int8(Box::new(in_whole_numbers))).forward(&map, activation);
-        prop_assert_eq!([actual.rows, actual.channels, actual.width], [expected.rows, expected.channels, expected.width]);
         let terms = (inputs * kernel[0] * kernel[1]) as f32;
         let bound = 1e-4 + terms * (0.6 / 127.0 / 2.0 + 1.0 / 254.0 / 2.0) * 0.6;
-        for (actual, expected) in actual.values.iter().zip(expected.values.iter()) {
-            prop_assert!((actual - expected).abs() < bound, "{actual} {expected} {bound}");
+        // Those of single pixels, and patches, have forms of their own.
+        let loaded = RowConvolution::new(&weight, numbers(outputs, seed + 1), shape, Precision::Int8);
+        for convolution in [convolution(Form::Int8(Box::new(in_whole_numbers))), loaded] {
+            let actual = convolution.forward(&map, activation);
+            prop_assert_eq!([actual.rows, actual.channels, actual.width], [expected.rows, expected.channels, expected.width]);
+            for (actual, expected) in actual.values.iter().zip(expected.values.iter()) {
+                prop_assert!((actual - expected).abs() < bound, "{actual} {expected} {bound}");
+            }
         }
     }
 
@@ -166,7 +170,7 @@ proptest! {
     fn maps_are_seen_as_if_they_were_one(
         [rows, width] in [1_usize..7, 1_usize..60],
         channels in prop::collection::vec(1_usize..12, 2..4),
-        kernel in prop::sample::select(vec![[1, 1], [3, 3]]),
+        kernel in prop::sample::select(vec![[1, 3], [3, 3]]),
         seed in 0_usize..100,
     ) {
         let inputs = MIN_INPUTS.max(channels.iter().sum());

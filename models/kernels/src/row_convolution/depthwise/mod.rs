@@ -1,5 +1,8 @@
 //! Convolutions of each channel with a kernel of its own.
 
+#[cfg(target_arch = "x86_64")]
+mod aligned;
+
 use std::ops::Range;
 
 use pulp::{Simd, WithSimd};
@@ -106,6 +109,12 @@ impl DepthwiseConvolution {
         layout: Layout,
         target: &mut [f32],
     ) {
+        #[cfg(target_arch = "x86_64")]
+        if let InstructionSet::Other(pulp::Arch::V4(_)) = instructions
+            && let Some(aligned) = aligned::Aligned::of(self, map, activation)
+        {
+            return aligned.fill(rows, layout, target);
+        }
         instructions.run(Pass {
             convolution: self,
             activation,
