@@ -18,65 +18,41 @@ pub enum Activation {
 }
 
 impl Activation {
-    /// The function of each lane.
+    /// Value that the function has in place of those below it, minus infinity for none; `None` for a function that does something else.
     #[inline(always)]
-    pub(crate) fn apply<S: Simd, const N: usize>(self, simd: S, values: &mut [S::f32s; N]) {
+    pub(crate) fn floor(self) -> Option<f32> {
         match self {
-            Self::None => {}
-            Self::Relu => {
-                let zero = simd.splat_f32s(0.0);
-                for value in values {
-                    *value = simd.max_f32s(*value, zero);
-                }
-            }
-            Self::Sigmoid => {
-                for value in values {
-                    *value = sigmoid_vector(simd, *value);
-                }
-            }
-            Self::Gelu => {
-                for value in values {
-                    *value = gelu_vector(simd, *value);
-                }
-            }
-            Self::HardSigmoid => {
-                for value in values {
-                    *value = hard_sigmoid_vector(simd, *value);
-                }
-            }
-            Self::HardSwish => {
-                for value in values {
-                    *value = simd.mul_f32s(*value, hard_sigmoid_vector(simd, *value));
-                }
-            }
-            Self::Swish => {
-                for value in values {
-                    *value = simd.mul_f32s(*value, sigmoid_vector(simd, *value));
-                }
-            }
+            Self::None => Some(f32::NEG_INFINITY),
+            Self::Relu => Some(0.0),
+            _ => None,
         }
     }
 
     /// The function of each value.
     #[inline(always)]
-    pub(crate) fn of_each(self, values: &mut [f32]) {
+    pub(crate) fn of_all<S: Simd>(self, simd: S, values: &mut [f32]) {
+        let (vectors, rest) = S::as_mut_simd_f32s(values);
         // Loops, as the body of a closure may be compiled for another processor than its caller.
         macro_rules! each {
-            ($value:ident => $result:expr) => {
-                for target in values {
+            ($value:ident => $result:expr) => {{
+                for target in vectors {
                     let $value = *target;
                     *target = $result;
                 }
-            };
+                if !rest.is_empty() {
+                    let $value = simd.partial_load_f32s(rest);
+                    simd.partial_store_f32s(rest, $result);
+                }
+            }};
         }
         match self {
             Self::None => {}
-            Self::Relu => each!(value => value.max(0.0)),
-            Self::Sigmoid => each!(value => sigmoid(value)),
-            Self::Gelu => each!(value => gelu(value)),
-            Self::HardSigmoid => each!(value => hard_sigmoid(value)),
-            Self::HardSwish => each!(value => value * hard_sigmoid(value)),
-            Self::Swish => each!(value => value * sigmoid(value)),
+            Self::Relu => each!(value => simd.max_f32s(value, simd.splat_f32s(0.0))),
+            Self::Sigmoid => each!(value => sigmoid_of(simd, value)),
+            Self::Gelu => each!(value => gelu(simd, value)),
+            Self::HardSigmoid => each!(value => hard_sigmoid(simd, value)),
+            Self::HardSwish => each!(value => simd.mul_f32s(value, hard_sigmoid(simd, value))),
+            Self::Swish => each!(value => simd.mul_f32s(value, sigmoid_of(simd, value))),
         }
     }
 }
@@ -103,22 +79,7 @@ const ERF_BELOW: [f32; 5] = [
 const ERF_ONE: f32 = 4.0;
 
 #[inline(always)]
-pub(crate) fn gelu(value: f32) -> f32 {
-    let argument = (value * std::f32::consts::FRAC_1_SQRT_2).clamp(-ERF_ONE, ERF_ONE);
-    let square = argument * argument;
-    let (mut above, mut below) = (ERF_ABOVE[0], ERF_BELOW[0]);
-    for &coefficient in &ERF_ABOVE[1..] {
-        above = above * square + coefficient;
-    }
-    for &coefficient in &ERF_BELOW[1..] {
-        below = below * square + coefficient;
-    }
-    let half = 0.5 * value;
-    half + half * (argument * above / below)
-}
-
-#[inline(always)]
-fn gelu_vector<S: Simd>(simd: S, value: S::f32s) -> S::f32s {
+fn gelu<S: Simd>(simd: S, value: S::f32s) -> S::f32s {
     let splat = |number| simd.splat_f32s(number);
     let argument = simd.mul_f32s(value, splat(std::f32::consts::FRAC_1_SQRT_2));
     let argument = simd.min_f32s(simd.max_f32s(argument, splat(-ERF_ONE)), splat(ERF_ONE));
@@ -131,17 +92,16 @@ fn gelu_vector<S: Simd>(simd: S, value: S::f32s) -> S::f32s {
         below = simd.mul_add_e_f32s(below, square, splat(coefficient));
     }
     let half = simd.mul_f32s(splat(0.5), value);
-    let erf = simd.div_f32s(simd.mul_f32s(argument, above), below);
-    simd.mul_add_e_f32s(half, erf, half)
+    // The denominator is negative throughout.
+    let erf = simd.mul_f32s(
+        simd.mul_f32s(argument, above),
+        reciprocal(simd, simd.neg_f32s(below)),
+    );
+    simd.mul_add_e_f32s(simd.neg_f32s(half), erf, half)
 }
 
 #[inline(always)]
-fn hard_sigmoid(value: f32) -> f32 {
-    (value / 6.0 + 0.5).clamp(0.0, 1.0)
-}
-
-#[inline(always)]
-fn hard_sigmoid_vector<S: Simd>(simd: S, value: S::f32s) -> S::f32s {
+fn hard_sigmoid<S: Simd>(simd: S, value: S::f32s) -> S::f32s {
     let splat = |number| simd.splat_f32s(number);
     let line = simd.mul_add_e_f32s(value, splat(1.0 / 6.0), splat(0.5));
     simd.min_f32s(simd.max_f32s(line, splat(0.0)), splat(1.0))
@@ -153,20 +113,24 @@ pub fn sigmoid(value: f32) -> f32 {
     1.0 / (1.0 + exp(-value))
 }
 
-/// The logistic function, within 3e-7, without a quotient: those of wide vectors take as long as all the rest.
+/// The logistic function of each lane, within 3e-7.
 #[inline(always)]
-fn sigmoid_vector<S: Simd>(simd: S, value: S::f32s) -> S::f32s {
+fn sigmoid_of<S: Simd>(simd: S, value: S::f32s) -> S::f32s {
+    let power = exp_of(simd, simd.neg_f32s(value));
+    reciprocal(simd, simd.add_f32s(power, simd.splat_f32s(1.0)))
+}
+
+/// The reciprocals of positive numbers, within 2 units in the last place, without a quotient: those of wide vectors take as long as a whole activation.
+#[inline(always)]
+fn reciprocal<S: Simd>(simd: S, value: S::f32s) -> S::f32s {
     /// Number from which the bits of a positive float are taken to make those of a rough reciprocal, within an eighth of it.
-    const RECIPROCAL: u32 = 0x7ef3_11c7;
-    let splat = |number| simd.splat_f32s(number);
-    let power = exp_vector(simd, simd.neg_f32s(value));
-    let below = simd.add_f32s(power, splat(1.0));
-    let rough = simd.sub_u32s(simd.splat_u32s(RECIPROCAL), simd.transmute_u32s_f32s(below));
-    let mut reciprocal = simd.transmute_f32s_u32s(rough);
-    let negative = simd.neg_f32s(below);
+    const ROUGH: u32 = 0x7ef3_11c7;
+    let bits = simd.sub_u32s(simd.splat_u32s(ROUGH), simd.transmute_u32s_f32s(value));
+    let mut reciprocal = simd.transmute_f32s_u32s(bits);
+    let negative = simd.neg_f32s(value);
     // Each step of Newton's method doubles the number of right digits.
     for _ in 0..3 {
-        let error = simd.mul_add_e_f32s(negative, reciprocal, splat(1.0));
+        let error = simd.mul_add_e_f32s(negative, reciprocal, simd.splat_f32s(1.0));
         reciprocal = simd.mul_add_e_f32s(reciprocal, error, reciprocal);
     }
     reciprocal
@@ -216,7 +180,7 @@ pub(crate) fn exp(value: f32) -> f32 {
 
 /// [`exp`] of each lane.
 #[inline(always)]
-fn exp_vector<S: Simd>(simd: S, value: S::f32s) -> S::f32s {
+fn exp_of<S: Simd>(simd: S, value: S::f32s) -> S::f32s {
     let splat = |number| simd.splat_f32s(number);
     let value = simd.min_f32s(simd.max_f32s(value, splat(EXP_RANGE[0])), splat(EXP_RANGE[1]));
     let rounded = simd.mul_add_e_f32s(value, splat(std::f32::consts::LOG2_E), splat(ROUND));
@@ -246,10 +210,9 @@ mod tests {
             let expected = value.exp();
             assert!((exp(value.max(-87.0)) - value.max(-87.0).exp()).abs() <= 3e-7 * value.max(-87.0).exp());
             assert!((tanh(value) - value.tanh()).abs() < 3e-7, "{value}");
-            assert!(
-                (sigmoid(value) - expected / (1.0 + expected)).abs() < 3e-7,
-                "{value}"
-            );
+            for sigmoid in [sigmoid(value), sigmoid_of(pulp::Scalar::new(), value)] {
+                assert!((sigmoid - expected / (1.0 + expected)).abs() < 3e-7, "{value}");
+            }
         }
         let gelus = [
             (-6.0, 0.0),
@@ -262,7 +225,8 @@ mod tests {
             (20.0, 20.0),
         ];
         for (value, expected) in gelus {
-            assert!((gelu(value) - expected).abs() < 2e-6, "{value} {}", gelu(value));
+            let gelu = gelu(pulp::Scalar::new(), value);
+            assert!((gelu - expected).abs() < 2e-6, "{value} {gelu}");
         }
         assert_eq!((sigmoid(-1e30), sigmoid(1e30)), (1.0 / (1.0 + exp(88.0)), 1.0));
     }

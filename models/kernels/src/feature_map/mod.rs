@@ -19,6 +19,7 @@ mod rows;
 #[cfg(feature = "tensors")]
 mod tensors;
 
+use std::borrow::Cow;
 use std::fmt::Debug;
 use std::ops::Range;
 
@@ -173,7 +174,7 @@ pub trait FeatureMap: Sized + Clone {
     fn rows_as_channels(self) -> Self;
 
     /// The values of each image, `[channels][rows][columns]`.
-    fn into_planes(self) -> Result<Vec<f32>, InferenceError>;
+    fn planes(&self) -> Result<Cow<'_, [f32]>, InferenceError>;
 
     /// The values of each image of one row, `[columns][channels]`.
     fn into_columns(self) -> Result<Vec<f32>, InferenceError>;

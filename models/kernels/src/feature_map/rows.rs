@@ -1,5 +1,6 @@
 //! Maps in host memory, one image each.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use super::recurrent::{HostLstm, LstmWeights};
@@ -333,12 +334,18 @@ impl FeatureMap for RowMap {
         Self::rows_as_channels(&self)
     }
 
-    fn into_planes(self) -> Result<Vec<f32>, InferenceError> {
+    fn planes(&self) -> Result<Cow<'_, [f32]>, InferenceError> {
         // Planes of one row each, or one plane, lie as they should.
         if self.channels == 1 || self.rows == 1 {
-            return Ok(self.values.into_vec());
+            return Ok(Cow::Borrowed(&self.values));
         }
-        Ok(Self::rows_as_channels(&self).values.into_vec())
+        let mut planes = Vec::with_capacity(self.values.len());
+        for channel in 0..self.channels {
+            for row in 0..self.rows {
+                planes.extend_from_slice(self.channel(row, channel));
+            }
+        }
+        Ok(Cow::Owned(planes))
     }
 
     fn into_columns(self) -> Result<Vec<f32>, InferenceError> {

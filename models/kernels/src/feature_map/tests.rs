@@ -221,8 +221,8 @@ fn recurrent<M: FeatureMap>([inputs, hidden, steps]: [usize; 3], seed: usize) ->
 fn assert_equal(host: Vec<HostMap>, device: Vec<DeviceMap>) {
     for (number, (host, device)) in host.into_iter().zip(device).enumerate() {
         assert_eq!(host.size(), device.size(), "result {number}");
-        let device = device.into_planes().unwrap();
-        for (host, device) in host.into_planes().unwrap().into_iter().zip(device) {
+        let (host, device) = (host.planes().unwrap(), device.planes().unwrap());
+        for (host, device) in host.iter().zip(&*device) {
             assert!((host - device).abs() < 1e-5, "result {number}: {host} {device}");
         }
     }

@@ -53,13 +53,6 @@ impl PooledBuffer {
             length,
         }
     }
-
-    /// The values as a vector, which does not go back to the pool.
-    pub(crate) fn into_vec(mut self) -> Vec<f32> {
-        self.values.truncate(self.start + self.length);
-        self.values.drain(..self.start);
-        std::mem::take(&mut self.values)
-    }
 }
 
 impl From<Vec<f32>> for PooledBuffer {

@@ -129,6 +129,7 @@ impl Block<'_> {
             let start = output * width;
             let target = &mut row[start + self.columns.start..start + self.columns.end];
             self.epilogue.write_vectors(simd, output, sums, false, target);
+            self.epilogue.activate(simd, target);
         }
     }
 }

@@ -225,8 +225,20 @@ impl<'a> SeenMap<'a> {
     pub(super) fn in_place(self, strip: Strip, columns: usize) -> Option<&'a [f32]> {
         let (row, column) = (strip.first / self.width, strip.first % self.width);
         let size = self.channels * self.stride;
-        (strip.count == columns && column + columns <= self.width && is_spread(self.stride))
+        (strip.count == columns && column + columns <= self.width && self.is_spread())
             .then(|| &self.values[row * size + column..(row + 1) * size])
+    }
+
+    /// Returns whether the same column of all channels stays in a first-level cache: where a channel begins in one of few sets, only some do.
+    #[inline(always)]
+    fn is_spread(self) -> bool {
+        /// Sets of lines of the cache, and half of the lines of each.
+        const SETS: usize = 64;
+        const WAYS: usize = 4;
+        let lines = self.stride / LINE;
+        // An odd number of lines goes through all sets, and each factor of two halves them.
+        let sets = SETS >> lines.trailing_zeros().min(SETS.trailing_zeros());
+        self.stride.is_multiple_of(LINE) && (sets == SETS || self.channels <= sets * WAYS)
     }
 }
 
@@ -268,11 +280,6 @@ impl RowsInOne {
             values: &self.values,
         }
     }
-}
-
-/// Returns whether the same column of channels `stride` apart lies in different sets of a cache: that is so for an odd number of lines.
-fn is_spread(stride: usize) -> bool {
-    stride.is_multiple_of(LINE) && !(stride / LINE).is_multiple_of(2)
 }
 
 /// Rows of a map, as a convolution fills them in.

@@ -36,6 +36,8 @@ mod winograd;
 use std::ops::Range;
 
 use pulp::Simd;
+#[cfg(target_arch = "x86_64")]
+use pulp::WithSimd;
 
 pub(crate) use buffer_pool::PooledBuffer;
 pub(crate) use depthwise::DepthwiseConvolution;
@@ -357,16 +359,25 @@ impl<'a> Epilogue<'a> {
 
     /// Finishes the sums of one output channel, where they lie.
     #[inline(always)]
-    fn finish(self, output: usize, sums: &mut [f32]) {
+    fn finish<S: Simd>(self, simd: S, output: usize, sums: &mut [f32]) {
         let bias = self.bias[output];
         for sum in sums.iter_mut() {
             *sum += bias;
         }
-        self.activation.of_each(sums);
+        self.activation.of_all(simd, sums);
+    }
+
+    /// Activates what [`write_vectors`](Self::write_vectors) wrote, as far as it left that over.
+    #[inline(always)]
+    fn activate<S: Simd>(self, simd: S, target: &mut [f32]) {
+        if self.activation.floor().is_none() {
+            self.activation.of_all(simd, target);
+        }
     }
 
     /// Writes sums that are still in registers; there are vectors for all of the target. With `add_target`, what it
-    /// has is added before the activation.
+    /// has is added before the activation. Functions other than ReLU are left to [`activate`](Self::activate): with all of them in a loop over outputs,
+    /// their sums would not stay in registers.
     #[inline(always)]
     fn write_vectors<S: Simd, const N: usize>(
         self,
@@ -390,7 +401,10 @@ impl<'a> Epilogue<'a> {
                 *sum = simd.add_f32s(*sum, simd.partial_load_f32s(before));
             }
         }
-        self.activation.apply(simd, &mut sums);
+        let floor = simd.splat_f32s(self.activation.floor().unwrap_or(f32::NEG_INFINITY));
+        for sum in sums.iter_mut() {
+            *sum = simd.max_f32s(*sum, floor);
+        }
         if is_whole {
             store::<S, N>(sums, target);
         } else {
@@ -398,6 +412,25 @@ impl<'a> Epilogue<'a> {
                 simd.partial_store_f32s(target, sum);
             }
         }
+    }
+}
+
+/// Applies a function other than ReLU to all values of a map.
+#[cfg(target_arch = "x86_64")]
+fn activate(activation: Activation, values: &mut [f32]) {
+    struct Pass<'a>(Activation, &'a mut [f32]);
+
+    impl WithSimd for Pass<'_> {
+        type Output = ();
+
+        #[inline(always)]
+        fn with_simd<S: Simd>(self, simd: S) {
+            self.0.of_all(simd, self.1);
+        }
+    }
+
+    if activation.floor().is_none() {
+        InstructionSet::detect().run(Pass(activation, values));
     }
 }
 

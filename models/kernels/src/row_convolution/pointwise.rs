@@ -73,21 +73,40 @@ fn write<S: Simd, const N: usize>(
     add_target: bool,
     target: &mut TargetRows<'_>,
 ) {
+    let first = block * OUTPUTS;
+    let count = OUTPUTS.min(target.channels - first);
     let (row, column) = (strip.first / target.width, strip.first % target.width);
-    let outputs = block * OUTPUTS..target.channels.min((block + 1) * OUTPUTS);
-    for (output, sums) in outputs.zip(sums) {
-        if column + strip.count <= target.width {
-            let columns = column..column + strip.count;
-            let target = &mut target.channel_mut(row, output)[columns];
-            epilogue.write_vectors(simd, output, sums, add_target, target);
-            continue;
+    if column + strip.count > target.width {
+        for (output, sums) in (first..first + count).zip(sums) {
+            let mut values = [0.0; MAX_COLUMNS];
+            if add_target {
+                strip.gather(target, output, &mut values);
+            }
+            let vectors = &mut values[..N * S::F32_LANES];
+            epilogue.write_vectors(simd, output, sums, add_target, vectors);
+            epilogue.activate(simd, vectors);
+            strip.scatter(&values, target, output);
         }
-        let mut values = [0.0; MAX_COLUMNS];
-        if add_target {
-            strip.gather(target, output, &mut values);
+        return;
+    }
+    let width = target.width;
+    let start = (row * target.channels + first) * width;
+    let channels = &mut target.values[start..start + count * width];
+    let columns = column..column + strip.count;
+    // With a number of outputs that is known, the sums stay in registers.
+    if count == OUTPUTS {
+        for (output, sums) in sums.into_iter().enumerate() {
+            let target = &mut channels[output * width..][columns.clone()];
+            epilogue.write_vectors(simd, first + output, sums, add_target, target);
         }
-        epilogue.write_vectors(simd, output, sums, add_target, &mut values[..N * S::F32_LANES]);
-        strip.scatter(&values, target, output);
+    } else {
+        for (output, sums) in (0..count).zip(sums) {
+            let target = &mut channels[output * width..][columns.clone()];
+            epilogue.write_vectors(simd, first + output, sums, add_target, target);
+        }
+    }
+    for target in channels.chunks_exact_mut(width) {
+        epilogue.activate(simd, &mut target[columns.clone()]);
     }
 }
 
@@ -113,7 +132,7 @@ impl WithSimd for PointwisePass<'_> {
         let columns = columns_at_once::<S>();
         let of_a_strip = map.channels * columns;
         let together = (PANELS / of_a_strip.max(1)).max(1);
-        let strips: Vec<Strip> = Strip::all(map.rows * map.width, columns).collect();
+        let strips: Vec<Strip> = Strip::all([map.rows, map.width], columns, S::F32_LANES).collect();
         let mut panels = PooledBuffer::take(together.min(strips.len()) * of_a_strip);
         for strips in strips.chunks(together) {
             for (strip, panel) in strips.iter().zip(panels.chunks_exact_mut(of_a_strip.max(1))) {
@@ -199,7 +218,7 @@ impl WithSimd for PerceptronPass<'_> {
         let hidden = self.perceptron.widen_bias.len().next_multiple_of(OUTPUTS);
         let mut seen = PooledBuffer::take(self.map.channels * columns);
         let mut middle = PooledBuffer::take(hidden * columns);
-        for strip in Strip::all(self.map.rows * self.map.width, columns) {
+        for strip in Strip::all([self.map.rows, self.map.width], columns, S::F32_LANES) {
             let map = self.map;
             let in_place = map.in_place(strip, columns).filter(|_| self.factors.is_none());
             let (seen, stride) = match in_place {
@@ -243,9 +262,21 @@ impl PerceptronPass<'_> {
         let blocks = middle.chunks_exact_mut(OUTPUTS * columns);
         for ((block, weights), middle) in widen.weights.blocks().enumerate().zip(blocks) {
             let sums = sums::<S, N>(simd, seen, stride, weights);
-            let outputs = block * OUTPUTS..widen_bias.len();
-            for ((output, sums), middle) in outputs.zip(sums).zip(middle.chunks_exact_mut(columns)) {
-                between.write_vectors(simd, output, sums, false, &mut middle[..N * S::F32_LANES]);
+            let first = block * OUTPUTS;
+            let count = OUTPUTS.min(widen_bias.len() - first);
+            if count == OUTPUTS {
+                for (output, sums) in sums.into_iter().enumerate() {
+                    let middle = &mut middle[output * columns..][..N * S::F32_LANES];
+                    between.write_vectors(simd, first + output, sums, false, middle);
+                }
+            } else {
+                for (output, sums) in (0..count).zip(sums) {
+                    let middle = &mut middle[output * columns..][..N * S::F32_LANES];
+                    between.write_vectors(simd, first + output, sums, false, middle);
+                }
+            }
+            for middle in middle.chunks_exact_mut(columns).take(count) {
+                between.activate(simd, &mut middle[..N * S::F32_LANES]);
             }
         }
         let after = Epilogue::new(narrow_bias, after);

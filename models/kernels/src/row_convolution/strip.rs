@@ -11,11 +11,16 @@ pub(super) struct Strip {
 }
 
 impl Strip {
-    /// Strips of `columns` pixels that cover `pixels`.
-    pub(super) fn all(pixels: usize, columns: usize) -> impl Iterator<Item = Self> {
-        (0..pixels).step_by(columns).map(move |first| Self {
-            first,
-            count: columns.min(pixels - first),
+    /// Strips of at most `columns` pixels that cover `rows` rows of `width` pixels. They end with the rows where those are long and whole vectors of
+    /// `lanes` pixels: such strips need not be copied.
+    pub(super) fn all([rows, width]: [usize; 2], columns: usize, lanes: usize) -> impl Iterator<Item = Self> {
+        let in_rows = width >= columns && width.is_multiple_of(lanes);
+        let (runs, length) = if in_rows { (rows, width) } else { (1, rows * width) };
+        (0..runs).flat_map(move |run| {
+            (0..length).step_by(columns).map(move |first| Self {
+                first: run * length + first,
+                count: columns.min(length - first),
+            })
         })
     }
 

@@ -158,7 +158,7 @@ proptest! {
             1 => alone.add(&map),
             _ => alone.add(&held),
         };
-        after.of_each(&mut expected.values);
+        after.of_all(pulp::Scalar::new(), &mut expected.values);
 
         let added = [Added::Nothing, Added::Input, Added::Target][added];
         let perceptron = RowPerceptron { widen: &widen, between, narrow: &narrow, added, after };

@@ -238,7 +238,7 @@ impl<const TILE: usize> WinogradPass<'_, TILE> {
                 // The target has its columns side by side, not its tiles.
                 let tiles = &mut tiles[..count];
                 interleave(&columns, tiles);
-                self.epilogue.finish(output, tiles.as_flattened_mut());
+                self.epilogue.finish(simd, output, tiles.as_flattened_mut());
                 self.scatter_strip(band, number * strip, tiles, output);
             }
         }

@@ -98,7 +98,7 @@ impl DeepLabSegmenter {
             columns: self.tile_size,
         };
         let images = M::images(tiles.to_vec(), tiles.len() / area, size, self.device.burn());
-        let mut planes = network.forward(images)?.into_planes()?;
+        let mut planes = network.forward(images)?.planes()?.into_owned();
         match self.classes {
             Classes::Line => {
                 for value in &mut planes {
@@ -211,7 +211,7 @@ mod tests {
             .map(|place| f32::from(u8::from(place % 11 < 8)))
             .collect();
         let map = M::images(tile, 1, size, &device);
-        network.forward(map).unwrap().into_planes().unwrap()
+        network.forward(map).unwrap().planes().unwrap().into_owned()
     }
 
     #[test]

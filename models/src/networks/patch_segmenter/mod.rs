@@ -5,6 +5,8 @@
 
 mod layout;
 
+use std::borrow::Cow;
+use std::iter::repeat_n;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
@@ -190,14 +192,15 @@ impl PatchSegmenter {
         }))
     }
 
-    /// Planes of the classes for the upper left `rows` by `columns` pixels of each tile.
-    fn probabilities<M: FeatureMap>(
+    /// Result of `take` for the planes of the classes, of the upper left `rows` by `columns` pixels of each tile.
+    fn probabilities<M: FeatureMap, T>(
         &self,
         network: &Network<M>,
         tiles: &[&[f32]],
         [rows, columns]: [usize; 2],
         classes: Classes,
-    ) -> Result<Vec<f32>, InferenceError> {
+        take: impl FnOnce(Cow<'_, [f32]>) -> T,
+    ) -> Result<T, InferenceError> {
         let mut pixels = Vec::with_capacity(tiles.len() * rows * columns);
         for tile in tiles {
             for row in tile.chunks_exact(self.tile_size).take(rows) {
@@ -211,41 +214,43 @@ impl PatchSegmenter {
         };
         let images = M::images(pixels, tiles.len(), size, self.device.burn());
         let (lines, kinds) = network.forward(&images, classes)?;
-        let lines = lines.into_planes()?;
+        let lines = lines.planes()?;
         let Some(kinds) = kinds else {
-            return Ok(lines);
+            return Ok(take(lines));
         };
-        let mut kinds = kinds.into_planes()?;
+        let mut kinds = kinds.planes()?.into_owned();
         let mut planes = Vec::with_capacity(lines.len() * classes.planes());
         let of_a_tile = kinds.len() / tiles.len().max(1);
         let by_tile = kinds.chunks_exact_mut(of_a_tile);
         for (kinds, lines) in by_tile.zip(lines.chunks_exact(rows * columns)) {
             layout::add_planes(kinds, lines, columns, &mut planes);
         }
-        Ok(planes)
+        Ok(take(Cow::Owned(planes)))
     }
 
-    /// Fills in the part of the planes of a tile that has ink; beyond it there is paper and no line.
+    /// Planes of a tile of which the part that has ink is computed; beyond it there is paper and no line.
     fn inked_part(
         &self,
         network: &Network<HostMap>,
         tile: &[f32],
         classes: Classes,
-        planes: &mut [f32],
-    ) -> Result<(), InferenceError> {
-        let size @ [rows, columns] = inked_size(tile, self.tile_size);
-        if classes == Classes::Layout {
-            planes[..tile.len()].fill(1.0);
-        }
-        let inked = self.probabilities(network, &[tile], size, classes)?;
-        let planes = planes.chunks_exact_mut(tile.len());
-        for (plane, inked) in planes.zip(inked.chunks_exact(rows * columns)) {
-            let rows = plane.chunks_exact_mut(self.tile_size);
-            for (target, row) in rows.zip(inked.chunks_exact(columns)) {
-                target[..columns].copy_from_slice(row);
+    ) -> Result<Vec<f32>, InferenceError> {
+        let side = self.tile_size;
+        let size @ [rows, columns] = inked_size(tile, side);
+        self.probabilities(network, &[tile], size, classes, |inked| {
+            let mut planes = Vec::with_capacity(tile.len() * classes.planes());
+            for (number, inked) in inked.chunks_exact(rows * columns).enumerate() {
+                // The first plane of the layout is that of paper.
+                let is_paper = classes == Classes::Layout && number == 0;
+                let beyond = f32::from(u8::from(is_paper));
+                for row in inked.chunks_exact(columns) {
+                    planes.extend_from_slice(row);
+                    planes.extend(repeat_n(beyond, side - columns));
+                }
+                planes.extend(repeat_n(beyond, (side - rows) * side));
             }
-        }
-        Ok(())
+            planes
+        })
     }
 
     fn class_probabilities(&self, tiles: &TileBatch, classes: Classes) -> Result<Vec<f32>, InferenceError> {
@@ -257,25 +262,30 @@ impl PatchSegmenter {
                 actual: values.len(),
             });
         }
-        let tiles = values.chunks_exact(area);
         self.device.run(|| match &self.form {
             Form::Processor(network) => {
-                let mut planes = vec![0.0; values.len() * classes.planes()];
-                tiles
-                    .zip(planes.chunks_exact_mut(area * classes.planes()))
-                    .par_bridge()
-                    .try_for_each(|(tile, planes)| self.inked_part(network, tile, classes, planes))?;
-                Ok(planes)
+                let tiles = values.par_chunks_exact(area);
+                let planes = tiles.map(|tile| self.inked_part(network, tile, classes));
+                Ok(joined(planes.collect::<Result<_, _>>()?))
             }
             Form::Gpu(network) => {
-                let tiles: Vec<_> = tiles.collect();
+                let tiles: Vec<_> = values.chunks_exact(area).collect();
+                let size = [self.tile_size; 2];
                 let batches = tiles.chunks(Self::TILES_AT_ONCE);
-                let answers: Result<Vec<_>, _> = batches
-                    .map(|batch| self.probabilities(network, batch, [self.tile_size; 2], classes))
-                    .collect();
-                Ok(answers?.concat())
+                let planes = batches.map(|batch| {
+                    self.probabilities(network, batch, size, classes, |planes| planes.into_owned())
+                });
+                Ok(joined(planes.collect::<Result<_, _>>()?))
             }
         })
+    }
+}
+
+/// The planes of several batches one after the other.
+fn joined(batches: Vec<Vec<f32>>) -> Vec<f32> {
+    match <[_; 1]>::try_from(batches) {
+        Ok([batch]) => batch,
+        Err(batches) => batches.concat(),
     }
 }
 

@@ -160,6 +160,6 @@ impl<M: FeatureMap> Architecture<M> for Detector<M> {
                 .convolve(&self.last, Activation::Sigmoid)?;
             Ok(map.interleave(2))
         });
-        probabilities?.into_planes()
+        Ok(probabilities?.planes()?.into_owned())
     }
 }

@@ -92,7 +92,8 @@ impl<M: FeatureMap> Architecture<M> for LayoutNetwork<M> {
         let mut answers: Vec<LayoutMaps> = Vec::new();
         for (map, head) in maps.iter().zip(&self.heads) {
             let size = map.size();
-            let values = head.forward(map)?.into_planes()?;
+            let answer = head.forward(map)?;
+            let values = answer.planes()?;
             let of_an_image = LayoutLevel::VALUES * size.rows * size.columns;
             let levels = values.chunks(of_an_image.max(1)).map(|values| LayoutLevel {
                 rows: size.rows,

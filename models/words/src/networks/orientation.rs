@@ -41,7 +41,8 @@ impl<M: FeatureMap> Architecture<M> for Classifier<M> {
         let read = map
             .mean(map.size().columns)
             .convolve(&self.last, Activation::HardSwish)?;
-        let scores = read.convolve(&self.classifier, Activation::None)?.into_planes()?;
+        let scores = read.convolve(&self.classifier, Activation::None)?;
+        let scores = scores.planes()?;
         let (by_picture, _) = scores.as_chunks::<4>();
         Ok(by_picture.iter().map(|scores| shares(*scores)).collect())
     }

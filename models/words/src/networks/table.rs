@@ -44,7 +44,7 @@ impl<M: FeatureMap> Architecture<M> for TableNetwork<M> {
             return Ok(Vec::new());
         };
         let size = coarsest.size();
-        let planes = coarsest.into_planes()?;
+        let planes = coarsest.planes()?;
         let of_an_image = (size.channels * size.rows * size.columns).max(1);
         let images = planes.chunks_exact(of_an_image);
         Ok(images.map(|planes| self.decoder.decode(planes)).collect())

@@ -2,6 +2,7 @@
 
 mod recurrent;
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use burn::module::Param;
@@ -243,8 +244,8 @@ impl FeatureMap for Tensor<4> {
         self.reshape([images, channels * rows, 1, columns])
     }
 
-    fn into_planes(self) -> Result<Vec<f32>, InferenceError> {
-        read(self)
+    fn planes(&self) -> Result<Cow<'_, [f32]>, InferenceError> {
+        read(self.clone()).map(Cow::Owned)
     }
 
     fn into_columns(self) -> Result<Vec<f32>, InferenceError> {

@@ -416,5 +416,6 @@ impl Strip<'_> {
         let target = &mut target[..self.columns];
         self.epilogue
             .write_vectors(simd, self.channel, sums, false, target);
+        self.epilogue.activate(simd, target);
     }
 }

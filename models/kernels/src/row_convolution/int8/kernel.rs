@@ -4,7 +4,6 @@ use archmage::prelude::*;
 
 use super::scales::Scales;
 use super::{Int8, PackedWeights, QUAD, Quantization};
-use crate::activation::Activation;
 
 /// Columns of a vector.
 pub(super) const LANES: usize = 16;
@@ -165,12 +164,6 @@ pub(super) fn set_scales(
     features: Quantization,
 ) {
     scales.set(convolution, bias, features);
-}
-
-/// Applies a function to each value; in this file so that the loop is compiled for the vectors of this processor.
-#[arcane]
-pub(super) fn activate(_: X64V4xToken, activation: Activation, values: &mut [f32]) {
-    activation.of_each(values);
 }
 
 /// Sums of a block of outputs over all terms, in `N` vectors of columns.

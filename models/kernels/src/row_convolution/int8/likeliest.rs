@@ -42,7 +42,7 @@ struct Pass<'a> {
 
 #[arcane]
 fn run(_: X64V4xToken, pass: &mut Pass<'_>) {
-    for strip in Strip::all(pass.map.rows * pass.map.width, COLUMNS) {
+    for strip in Strip::all([pass.map.rows, pass.map.width], COLUMNS, LANES) {
         match strip.count.div_ceil(LANES) {
             0 | 1 => search::<1>(pass, strip),
             2 => search::<2>(pass, strip),

@@ -27,7 +27,7 @@ use self::scales::Scales;
 use super::buffer_pool::PooledBuffer;
 use super::panel::Windows;
 use super::product::PackedWeights;
-use super::{Epilogue, RowMap, TargetRows, VerticalTaps};
+use super::{Epilogue, RowMap, TargetRows, VerticalTaps, activate};
 use crate::activation::Activation;
 use crate::convolution::Conv2dShape;
 
@@ -137,10 +137,7 @@ impl Int8 {
             };
             kernel::multiply(self.processor, &row, target);
         }
-        // The other functions are plain code that the compiler vectorises as a loop, not within the intrinsics of the product.
-        if !matches!(epilogue.activation, Activation::None | Activation::Relu) {
-            kernel::activate(self.processor, epilogue.activation, target.values);
-        }
+        activate(epilogue.activation, target.values);
     }
 
     /// Fills `words` with the quantised features of the maps where a target of `width` columns looks for them. A word holds the

@@ -97,7 +97,7 @@ struct Pass<'a> {
 /// Fills in the target, strip after strip.
 #[arcane]
 fn run(_: X64V4xToken, pass: &mut Pass<'_>) {
-    for strip in Strip::all(pass.map.rows * pass.map.width, COLUMNS) {
+    for strip in Strip::all([pass.map.rows, pass.map.width], COLUMNS, LANES) {
         match strip.count.div_ceil(LANES) {
             0 | 1 => compute::<1>(pass, strip),
             2 => compute::<2>(pass, strip),

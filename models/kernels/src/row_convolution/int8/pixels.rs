@@ -5,11 +5,11 @@ use archmage::prelude::*;
 use super::super::buffer_pool::PooledBuffer;
 use super::super::map::{SeenMap, TargetRows};
 use super::super::strip::Strip;
-use super::QUAD;
-use super::kernel::{self, LANES, VECTORS};
+use super::kernel::{LANES, VECTORS};
 use super::layer::{COLUMNS, Layer, see};
 use super::output::{End, Outputs};
 use super::scales::Scales;
+use super::{QUAD, activate};
 use crate::activation::Activation;
 
 impl Layer<'_> {
@@ -17,10 +17,9 @@ impl Layer<'_> {
     pub(in super::super) fn fill(self, map: SeenMap<'_>, activation: Activation, target: TargetRows<'_>) {
         let processor = self.convolution.processor;
         let (end, left) = match activation {
-            Activation::None => (End::Linear, None),
-            Activation::Relu => (End::Relu, None),
-            Activation::Sigmoid => (End::Sigmoid, None),
-            other => (End::Linear, Some(other)),
+            Activation::Relu => (End::Relu, Activation::None),
+            Activation::Sigmoid => (End::Sigmoid, Activation::None),
+            other => (End::Linear, other),
         };
         let mut pass = Pass {
             layer: self,
@@ -33,9 +32,7 @@ impl Layer<'_> {
             target,
         };
         run(processor, &mut pass);
-        if let Some(activation) = left {
-            kernel::activate(processor, activation, pass.target.values);
-        }
+        activate(left, pass.target.values);
     }
 }
 
@@ -55,7 +52,7 @@ struct Pass<'a> {
 
 #[arcane]
 fn run(_: X64V4xToken, pass: &mut Pass<'_>) {
-    for strip in Strip::all(pass.map.rows * pass.map.width, COLUMNS) {
+    for strip in Strip::all([pass.map.rows, pass.map.width], COLUMNS, LANES) {
         match strip.count.div_ceil(LANES) {
             0 | 1 => fill_strip::<1>(pass, strip),
             2 => fill_strip::<2>(pass, strip),
