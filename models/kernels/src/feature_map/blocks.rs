@@ -40,7 +40,7 @@ pub(super) fn residual_block(map: &mut RowMap, block: &ResidualBlock<HostConvolu
             added: Added::Target,
             after: Activation::Relu,
         };
-        perceptron.fill(mixed.seen(), None, map.target(rows))?;
+        perceptron.fill(mixed.seen(), None, map.all_rows().part(rows))?;
     }
     Some(())
 }

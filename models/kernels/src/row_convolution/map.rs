@@ -59,17 +59,6 @@ impl RowMap {
         }
     }
 
-    /// Some of the rows, to fill in.
-    pub(crate) fn target(&mut self, rows: Range<usize>) -> TargetRows<'_> {
-        let size = self.channels * self.width;
-        TargetRows {
-            rows: rows.len(),
-            channels: self.channels,
-            width: self.width,
-            values: &mut self.values[rows.start * size..rows.end * size],
-        }
-    }
-
     /// All rows, where they lie.
     pub(crate) fn all_seen(&self) -> SeenMap<'_> {
         self.seen(0..self.rows)
@@ -77,7 +66,12 @@ impl RowMap {
 
     /// All rows, to fill in.
     pub(crate) fn all_rows(&mut self) -> TargetRows<'_> {
-        self.target(0..self.rows)
+        TargetRows {
+            rows: self.rows,
+            channels: self.channels,
+            width: self.width,
+            values: &mut self.values,
+        }
     }
 
     /// Some of the channels.
@@ -306,13 +300,12 @@ impl TargetRows<'_> {
     }
 
     /// Some of the rows.
-    pub(super) fn rows(&mut self, rows: Range<usize>) -> TargetRows<'_> {
+    pub(crate) fn part(&mut self, rows: Range<usize>) -> TargetRows<'_> {
         let size = self.channels * self.width;
         TargetRows {
             rows: rows.len(),
-            channels: self.channels,
-            width: self.width,
             values: &mut self.values[rows.start * size..rows.end * size],
+            ..*self
         }
     }
 

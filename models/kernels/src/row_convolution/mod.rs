@@ -67,7 +67,7 @@ pub struct RowConvolution {
 }
 
 impl RowConvolution {
-    /// Values of the patches that are made pixels together; they stay in the second-level cache.
+    /// Values of the patches that are made pixels together; they stay in the first-level cache.
     const PATCHES: usize = 1 << 12;
 
     /// Puts the weights in order; `weight` is `[outputs][inputs][kernel rows][kernel columns]`. The shape has one group.
@@ -158,7 +158,7 @@ impl RowConvolution {
                         #[inline(always)]
                         || patches.rows_in_one(map, rows.clone(), target.width),
                     );
-                    pixels.fill(instructions, seen.seen(), epilogue, target.rows(rows));
+                    pixels.fill(instructions, seen.seen(), epilogue, target.part(rows));
                 }
             }
             Form::Direct(convolution) => instructions.run(DirectPass {
@@ -361,10 +361,11 @@ impl<'a> Epilogue<'a> {
     #[inline(always)]
     fn finish<S: Simd>(self, simd: S, output: usize, sums: &mut [f32]) {
         let bias = self.bias[output];
+        let floor = self.activation.floor().unwrap_or(f32::NEG_INFINITY);
         for sum in sums.iter_mut() {
-            *sum += bias;
+            *sum = (*sum + bias).max(floor);
         }
-        self.activation.of_all(simd, sums);
+        self.activate(simd, sums);
     }
 
     /// Activates what [`write_vectors`](Self::write_vectors) wrote, as far as it left that over.

@@ -82,7 +82,8 @@ impl Outputs<'_> {
         places: Places<N>,
         target: &mut [f32],
     ) {
-        // What is decided for all outputs is a constant of the loop, without which the sums would not stay in registers.
+        debug_assert!(self.end != End::Sigmoid || !self.adds_target);
+        // All that is decided for all outputs is a constant of the loop, without which the sums would not stay in registers.
         match (self.end, self.adds_target) {
             (End::Sigmoid, _) => {
                 self.write_blocks::<N, true, false>(convolution, words, scales, count, places, target)
