@@ -18,13 +18,18 @@ pub enum Activation {
 }
 
 impl Activation {
-    /// Value that the function has in place of those below it, minus infinity for none; `None` for a function that does something else.
+    /// Returns whether the function does nothing but raise values to its [floor](Self::floor).
     #[inline(always)]
-    pub(crate) fn floor(self) -> Option<f32> {
+    pub(crate) fn is_floor(self) -> bool {
+        matches!(self, Self::None | Self::Relu)
+    }
+
+    /// Value that ReLU has in place of those below it; minus infinity, which changes nothing, for all other functions.
+    #[inline(always)]
+    pub(crate) fn floor(self) -> f32 {
         match self {
-            Self::None => Some(f32::NEG_INFINITY),
-            Self::Relu => Some(0.0),
-            _ => None,
+            Self::Relu => 0.0,
+            _ => f32::NEG_INFINITY,
         }
     }
 
@@ -92,12 +97,8 @@ fn gelu<S: Simd>(simd: S, value: S::f32s) -> S::f32s {
         below = simd.mul_add_e_f32s(below, square, splat(coefficient));
     }
     let half = simd.mul_f32s(splat(0.5), value);
-    // The denominator is negative throughout.
-    let erf = simd.mul_f32s(
-        simd.mul_f32s(argument, above),
-        reciprocal(simd, simd.neg_f32s(below)),
-    );
-    simd.mul_add_e_f32s(simd.neg_f32s(half), erf, half)
+    let erf = simd.div_f32s(simd.mul_f32s(argument, above), below);
+    simd.mul_add_e_f32s(half, erf, half)
 }
 
 #[inline(always)]

@@ -361,7 +361,7 @@ impl<'a> Epilogue<'a> {
     #[inline(always)]
     fn finish<S: Simd>(self, simd: S, output: usize, sums: &mut [f32]) {
         let bias = self.bias[output];
-        let floor = self.activation.floor().unwrap_or(f32::NEG_INFINITY);
+        let floor = self.activation.floor();
         for sum in sums.iter_mut() {
             *sum = (*sum + bias).max(floor);
         }
@@ -371,7 +371,7 @@ impl<'a> Epilogue<'a> {
     /// Activates what [`write_vectors`](Self::write_vectors) wrote, as far as it left that over.
     #[inline(always)]
     fn activate<S: Simd>(self, simd: S, target: &mut [f32]) {
-        if self.activation.floor().is_none() {
+        if !self.activation.is_floor() {
             self.activation.of_all(simd, target);
         }
     }
@@ -402,7 +402,7 @@ impl<'a> Epilogue<'a> {
                 *sum = simd.add_f32s(*sum, simd.partial_load_f32s(before));
             }
         }
-        let floor = simd.splat_f32s(self.activation.floor().unwrap_or(f32::NEG_INFINITY));
+        let floor = simd.splat_f32s(self.activation.floor());
         for sum in sums.iter_mut() {
             *sum = simd.max_f32s(*sum, floor);
         }
@@ -430,7 +430,7 @@ fn activate(activation: Activation, values: &mut [f32]) {
         }
     }
 
-    if activation.floor().is_none() {
+    if !activation.is_floor() {
         InstructionSet::detect().run(Pass(activation, values));
     }
 }

@@ -68,11 +68,7 @@ impl RowPerceptron<'_> {
                 between: int8::Between::of(between)?,
                 narrow: layer(last, &narrow.bias),
                 added,
-                relu: match after {
-                    Activation::None => false,
-                    Activation::Relu => true,
-                    _ => return None,
-                },
+                least: after.is_floor().then(|| after.floor())?,
             };
             perceptron.fill(map, factors, target);
             return Some(());

@@ -49,18 +49,15 @@ impl<'a> Aligned<'a> {
             StripMethod::Five => Taps::Five,
             StripMethod::Together | StripMethod::Single => return None,
         };
-        let least = match activation {
-            Activation::None => f32::NEG_INFINITY,
-            Activation::Relu => 0.0,
-            _ => return None,
-        };
-        let fits = map.width.is_multiple_of(LANES) && shape.padding == shape.kernel.map(|taps| taps / 2);
+        let fits = activation.is_floor()
+            && map.width.is_multiple_of(LANES)
+            && shape.padding == shape.kernel.map(|taps| taps / 2);
         Some(Self {
             processor: X64V4Token::summon().filter(|_| fits)?,
             taps,
             convolution,
             map,
-            least,
+            least: activation.floor(),
         })
     }
 
@@ -99,7 +96,7 @@ fn fill<const K: usize, const SEEN: usize>(
             }
             let start = (first - rows.start) * layout.row + channel * layout.channel;
             for vector in (0..vectors).step_by(VECTORS) {
-                let block = Block {
+                let block = VectorBlock {
                     seen,
                     vector,
                     kernel,
@@ -122,7 +119,7 @@ fn fill<const K: usize, const SEEN: usize>(
 
 /// Part of a channel that is computed at once: some vectors of some rows.
 #[derive(Clone, Copy)]
-struct Block<'a, const K: usize, const SEEN: usize> {
+struct VectorBlock<'a, const K: usize, const SEEN: usize> {
     /// Rows of the channel, from the first that is seen.
     seen: [&'a [[f32; LANES]]; SEEN],
     /// First vector of each row.
@@ -135,7 +132,7 @@ struct Block<'a, const K: usize, const SEEN: usize> {
     distance: usize,
 }
 
-impl<const K: usize, const SEEN: usize> Block<'_, K, SEEN> {
+impl<const K: usize, const SEEN: usize> VectorBlock<'_, K, SEEN> {
     /// Fills in `N` vectors of each row; the target begins with the first of them.
     #[rite(v4, import_intrinsics)]
     fn fill<const N: usize>(&self, target: &mut [f32]) {

@@ -24,7 +24,8 @@ pub(super) struct Row<'a> {
     pub(super) starts: &'a [u32],
     pub(super) weights: &'a Weights,
     pub(super) scales: &'a Scales,
-    pub(super) relu: bool,
+    /// Value in place of those below it.
+    pub(super) least: f32,
     pub(super) width: usize,
 }
 
@@ -122,8 +123,7 @@ pub(super) fn multiply(_: X64V4xToken, row: &Row<'_>, target: &mut [f32]) {
 /// Fills in `count` columns from the column `first`, in `N` vectors, for all outputs.
 #[rite(v4x, import_intrinsics)]
 fn strip<const N: usize>(row: &Row<'_>, first: usize, count: usize, target: &mut [f32]) {
-    // A floor of minus infinity changes nothing: both cases are one code path without a branch in the loop.
-    let floor = _mm512_set1_ps(if row.relu { 0.0 } else { f32::NEG_INFINITY });
+    let floor = _mm512_set1_ps(row.least);
     let seen = &row.seen[first..];
     let Scales { factors, offsets } = row.scales;
     let outputs = factors

@@ -28,7 +28,6 @@ use super::buffer_pool::PooledBuffer;
 use super::panel::Windows;
 use super::product::PackedWeights;
 use super::{Epilogue, RowMap, TargetRows, VerticalTaps, activate};
-use crate::activation::Activation;
 use crate::convolution::Conv2dShape;
 
 /// Channels that are multiplied at once.
@@ -124,7 +123,6 @@ impl Int8 {
                 starts.extend(self.windows.starts(width).map(|window| (start + window) as u32));
             }
         }
-        let relu = epilogue.activation == Activation::Relu;
         let rows = target.values.chunks_exact_mut((channels * width).max(1));
         for (row, target) in rows.enumerate() {
             let row = Row {
@@ -132,7 +130,7 @@ impl Int8 {
                 starts: &starts,
                 weights: &self.weights,
                 scales: &scales,
-                relu,
+                least: epilogue.activation.floor(),
                 width,
             };
             kernel::multiply(self.processor, &row, target);

@@ -10,11 +10,11 @@ use super::layer::{Layer, sums};
 use super::likeliest::power_of_two;
 use super::scales::Scales;
 
-/// Activation that the values of the target have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Function of the values of the target.
+#[derive(Debug, Clone, Copy)]
 pub(super) enum End {
-    Linear,
-    Relu,
+    /// Values below this one become it.
+    Floor(f32),
     Sigmoid,
 }
 
@@ -82,7 +82,7 @@ impl Outputs<'_> {
         places: Places<N>,
         target: &mut [f32],
     ) {
-        debug_assert!(self.end != End::Sigmoid || !self.adds_target);
+        debug_assert!(!matches!(self.end, End::Sigmoid) || !self.adds_target);
         // All that is decided for all outputs is a constant of the loop, without which the sums would not stay in registers.
         match (self.end, self.adds_target) {
             (End::Sigmoid, _) => {
@@ -108,9 +108,8 @@ impl Outputs<'_> {
         target: &mut [f32],
     ) {
         let least = _mm512_set1_ps(match self.end {
-            End::Relu => 0.0,
-            // A floor of minus infinity changes nothing.
-            End::Linear | End::Sigmoid => f32::NEG_INFINITY,
+            End::Floor(least) => least,
+            End::Sigmoid => f32::NEG_INFINITY,
         });
         let blocks = convolution.weights.blocks().zip(scales.blocks());
         for (block, (weights, scales)) in blocks.enumerate() {

@@ -52,8 +52,8 @@ pub(in super::super) struct Perceptron<'a> {
     pub(in super::super) between: Between,
     pub(in super::super) narrow: Layer<'a>,
     pub(in super::super) added: Added,
-    /// `true` sets what is below zero to zero at the end.
-    pub(in super::super) relu: bool,
+    /// Value at the end in place of those below it.
+    pub(in super::super) least: f32,
 }
 
 impl Perceptron<'_> {
@@ -114,7 +114,7 @@ fn compute<const N: usize>(pass: &mut Pass<'_>, strip: Strip) {
         between,
         narrow,
         added,
-        relu,
+        least,
     } = pass.perceptron;
     let columns = N * LANES;
     let words: &mut [u32] = bytemuck::cast_slice_mut(&mut pass.words);
@@ -135,7 +135,7 @@ fn compute<const N: usize>(pass: &mut Pass<'_>, strip: Strip) {
     let outputs = Outputs {
         added: matches!(added, Added::Input).then_some((seen.panel, seen.stride)),
         adds_target: matches!(added, Added::Target),
-        end: if relu { End::Relu } else { End::Linear },
+        end: End::Floor(least),
     };
     outputs.fill::<N>(narrow, words, scales, strip, &mut pass.after, &mut pass.target);
 }

@@ -17,9 +17,8 @@ impl Layer<'_> {
     pub(in super::super) fn fill(self, map: SeenMap<'_>, activation: Activation, target: TargetRows<'_>) {
         let processor = self.convolution.processor;
         let (end, left) = match activation {
-            Activation::Relu => (End::Relu, Activation::None),
             Activation::Sigmoid => (End::Sigmoid, Activation::None),
-            other => (End::Linear, other),
+            other => (End::Floor(other.floor()), other),
         };
         let mut pass = Pass {
             layer: self,

@@ -39,20 +39,20 @@ impl Scales {
 
     /// Numbers of each block of outputs.
     #[inline(always)]
-    pub(super) fn blocks(&self) -> impl Iterator<Item = Block<'_>> {
+    pub(super) fn blocks(&self) -> impl Iterator<Item = BlockScales<'_>> {
         let blocks = self.factors.as_chunks().0.iter().zip(self.offsets.as_chunks().0);
-        blocks.map(|(factors, offsets)| Block { factors, offsets })
+        blocks.map(|(factors, offsets)| BlockScales { factors, offsets })
     }
 }
 
 /// Numbers of a block of outputs.
 #[derive(Clone, Copy)]
-pub(super) struct Block<'a> {
+pub(super) struct BlockScales<'a> {
     pub(super) factors: &'a [f32; OUTPUTS],
     pub(super) offsets: &'a [f32; OUTPUTS],
 }
 
-impl Block<'_> {
+impl BlockScales<'_> {
     /// Factor and offset of an output, in every lane.
     #[rite(v4x, import_intrinsics)]
     pub(super) fn of(self, output: usize) -> (__m512, __m512) {

@@ -4,6 +4,7 @@ use super::super::direct::Direct;
 use super::super::{Added, Form, RowConvolution, RowPerceptron};
 use super::kernel::OUTPUTS;
 use super::*;
+use crate::activation::Activation;
 use crate::precision::Precision;
 
 fn numbers(count: usize, seed: usize) -> Vec<f32> {
