@@ -372,7 +372,7 @@ impl<'a> Epilogue<'a> {
     #[inline(always)]
     fn activate<S: Simd>(self, simd: S, target: &mut [f32]) {
         if !self.activation.is_floor() {
-            self.activation.of_all(simd, target);
+            simd.vectorize(Activated(self.activation, target));
         }
     }
 
@@ -416,22 +416,24 @@ impl<'a> Epilogue<'a> {
     }
 }
 
+/// Values to which a function is applied, in a function of its own: in line, all functions would stand in each loop that writes sums, and the
+/// compiler would take twice as long.
+struct Activated<'a>(Activation, &'a mut [f32]);
+
+impl WithSimd for Activated<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        self.0.of_all(simd, self.1);
+    }
+}
+
 /// Applies a function other than ReLU to all values of a map.
 #[cfg(target_arch = "x86_64")]
 fn activate(activation: Activation, values: &mut [f32]) {
-    struct Pass<'a>(Activation, &'a mut [f32]);
-
-    impl WithSimd for Pass<'_> {
-        type Output = ();
-
-        #[inline(always)]
-        fn with_simd<S: Simd>(self, simd: S) {
-            self.0.of_all(simd, self.1);
-        }
-    }
-
     if !activation.is_floor() {
-        InstructionSet::detect().run(Pass(activation, values));
+        InstructionSet::detect().run(Activated(activation, values));
     }
 }
 
