@@ -3,11 +3,12 @@
 //! Most lines of such a page end at the gap all the same: by them it is found. A line that is marked across is parted where it has no ink at
 //! the gap, and is left alone where it has: headings run over both columns.
 
+use std::cell::LazyCell;
 use std::ops::Range;
 
 use image::{GrayImage, Luma};
 
-use super::mask::{direction, line_contours};
+use super::mask::{direction, ink_of_columns, line_contours};
 use super::skew::page_skew;
 use super::{DetectionConfig, REACH_ABOVE, REACH_BELOW};
 use crate::page::geometry::{Contour, Point, Rect, bounding_rect, contour_area};
@@ -21,24 +22,23 @@ const LEAST_INK: u32 = 2;
 /// Largest number of gaps that one line is parted at.
 const MOST_GUTTERS: usize = 4;
 
-/// Takes what lies in gaps between columns off a mask of lines, and returns their contours after that. `binarised` makes the page with its
-/// ink black, where there may be columns.
+/// Takes what lies in gaps between columns off a mask of lines, and returns their contours after that. `binarised` is the page with its
+/// ink black, which is made where there may be columns.
 pub(super) fn part_columns(
     mask: &mut GrayImage,
     mut contours: Vec<Contour>,
-    binarised: impl FnOnce() -> GrayImage,
+    binarised: &LazyCell<GrayImage, impl FnOnce() -> GrayImage>,
     config: &DetectionConfig,
 ) -> Vec<Contour> {
     if !may_have_columns(&contours) {
         return contours;
     }
-    let page = binarised();
     let directions: Vec<_> = contours.iter().map(direction).collect();
     let slope = f64::from(page_skew(&directions, config)).to_radians().tan() as f32;
     for _ in 0..MOST_GUTTERS {
         let lines = contours
             .iter()
-            .filter_map(|contour| InkedLine::new(contour, &page, slope));
+            .filter_map(|contour| InkedLine::new(contour, binarised, slope));
         let lines: Vec<InkedLine> = lines.collect();
         let bounds: Vec<Bounds> = lines.iter().map(|line| line.bounds).collect();
         let mut is_parted = false;
@@ -88,16 +88,10 @@ struct InkedLine {
 impl InkedLine {
     /// A line of a page whose lines fall by `slope` along their way; `None` where it has no ink.
     fn new(contour: &[Point], page: &GrayImage, slope: f32) -> Option<Self> {
-        let (shape, Rect { x, y, width, height }) = shape_of(contour);
-        let mut counts = vec![0; shape.width() as usize];
-        for (column, row, pixel) in shape.enumerate_pixels() {
-            let at = column.checked_add_signed(x).zip(row.checked_add_signed(y));
-            let seen = at.and_then(|(column, row)| page.get_pixel_checked(column, row));
-            if pixel.0[0] != 0 && seen.is_some_and(|seen| seen.0[0] == 0) {
-                counts[column as usize] += 1;
-            }
-        }
-        let has_ink: Vec<bool> = counts.into_iter().map(|count: u32| count >= LEAST_INK).collect();
+        let (shape, bounds) = shape_of(contour);
+        let counts = ink_of_columns(&shape, bounds, page);
+        let Rect { x, y, width, height } = bounds;
+        let has_ink: Vec<bool> = counts.into_iter().map(|count| count >= LEAST_INK).collect();
         let first = has_ink.iter().position(|has| *has)?;
         let last = has_ink.iter().rposition(|has| *has)?;
         let thickness = contour_area(contour) as f32 / width.max(1) as f32;
@@ -201,7 +195,12 @@ mod tests {
         fn ends(mut self) -> Vec<(i32, i32)> {
             let config = DetectionConfig::default();
             let contours = line_contours(&self.mask, &config);
-            let contours = part_columns(&mut self.mask, contours, || self.binarised, &config);
+            let contours = part_columns(
+                &mut self.mask,
+                contours,
+                &LazyCell::new(|| self.binarised),
+                &config,
+            );
             let bounds = contours.iter().map(|line| bounding_rect(line));
             bounds.map(|line| (line.x, line.x + line.width)).collect()
         }

@@ -9,7 +9,7 @@ use super::short::LongLines;
 use super::skew::{LineDirection, page_skew};
 use super::straight::{Dewarp, PageGeometry};
 use crate::page::contours::find_contours;
-use crate::page::geometry::{Contour, Point, bounding_rect, contour_area, min_area_rect};
+use crate::page::geometry::{Contour, Point, Rect, bounding_rect, contour_area, min_area_rect};
 
 /// The findings, in mask pixels.
 #[derive(Debug)]
@@ -87,6 +87,21 @@ pub(super) fn line_contours(mask: &GrayImage, config: &DetectionConfig) -> Vec<C
         is_large(contour) || lines.as_ref().is_some_and(|lines| lines.have_short_line(contour))
     });
     contours
+}
+
+/// Number of ink pixels in each column of what a contour encloses: its shape, which lies where its bounds do. On the page ink is black.
+pub(super) fn ink_of_columns(shape: &GrayImage, bounds: Rect, page: &GrayImage) -> Vec<u32> {
+    let mut counts = vec![0; shape.width() as usize];
+    for (column, row, pixel) in shape.enumerate_pixels() {
+        let at = column
+            .checked_add_signed(bounds.x)
+            .zip(row.checked_add_signed(bounds.y));
+        let seen = at.and_then(|(column, row)| page.get_pixel_checked(column, row));
+        if pixel.0[0] != 0 && seen.is_some_and(|seen| seen.0[0] == 0) {
+            counts[column as usize] += 1;
+        }
+    }
+    counts
 }
 
 /// Returns whether a contour is a line for its size alone, in a frame of this size.

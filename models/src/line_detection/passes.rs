@@ -1,5 +1,7 @@
 //! Lines out of the network's answers, in one pass or two.
 
+use std::cell::LazyCell;
+
 use image::GrayImage;
 
 use super::beside::{LEAST_PROBABILITY as LEAST_OF_REGION, Seen, beside};
@@ -7,7 +9,7 @@ use super::frame::{Frame, Straightening, binarise};
 use super::gutters::part_columns;
 use super::layout::{Region, RegionKind, regions};
 use super::mask::{Findings, examine, line_contours};
-use super::short::{LEAST_PROBABILITY, complete_short_lines};
+use super::short::{LEAST_PROBABILITY, complete_short_lines, without_blanks};
 use super::straight::{DegenerateDewarp, Dewarp, PageGeometry, straighten_onto};
 use super::strip::{is_one_line, whole};
 use super::tiling::{Plane, TileGrid};
@@ -193,10 +195,7 @@ pub(super) fn finish_mask(frame: Frame, mut mask: GrayImage, config: &DetectionC
     if config.algorithms == Algorithms::Gen1 {
         return Pass1::Done(gen1_lines(frame.page_size, gen1::examine(mask, config)));
     }
-    let mut contours = line_contours(&mask, config);
-    if config.part_columns {
-        contours = part_columns(&mut mask, contours, || binarise(&frame.grey, config), config);
-    }
+    let contours = contours_with_ink(&mut mask, &frame.grey, config);
     // The second pass never asks for a third: what is left of the skew is not estimated again.
     if let Some(straightening) = frame.straightening {
         return Pass1::Done(page_lines(mask, frame.page_size, &contours, straightening));
@@ -219,6 +218,19 @@ pub(super) fn finish_mask(frame: Frame, mut mask: GrayImage, config: &DetectionC
     }
     let mask = turned_mask(mask, &straightening.geometry);
     Pass1::Done(page_lines(mask, frame.page_size, &contours, straightening))
+}
+
+/// The contours of the lines of a frame, after what has no ink is taken off their mask: short lines, and gaps between columns.
+fn contours_with_ink(mask: &mut GrayImage, frame: &GrayImage, config: &DetectionConfig) -> Vec<Contour> {
+    let mut contours = line_contours(mask, config);
+    let binarised = LazyCell::new(|| binarise(frame, config));
+    if config.short_lines {
+        contours = without_blanks(mask, contours, &binarised, config);
+    }
+    if config.part_columns {
+        contours = part_columns(mask, contours, &binarised, config);
+    }
+    contours
 }
 
 /// A picture of one line, which is cut as it is.

@@ -4,36 +4,49 @@
 //! smaller. They are told from specks by the lines of the page, whose height they have. The network is surest of the middle of a line, and
 //! of a short one little more is left than that; so it is taken as far as the network is in doubt, lest a digit of two be cut off.
 
+use std::cell::LazyCell;
 use std::ops::{Range, RangeInclusive};
 
 use image::{GrayImage, Luma};
 
 use super::DetectionConfig;
-use super::mask::is_large_enough;
+use super::mask::{ink_of_columns, is_large_enough};
+use crate::median::median;
 use crate::page::contours::find_contours;
 use crate::page::geometry::{Contour, Point, Rect, bounding_rect, contour_area};
+use crate::page::polygon::{extent_at, fill_polygon, shape_of};
 
 /// Least number of lines that have a usual height.
 const LEAST_LINES: usize = 3;
-/// Heights of a short line, in usual heights.
-const HEIGHTS: RangeInclusive<f64> = 0.8..=1.3;
+/// Heights of a short line, in usual heights: what is written with fewer signs above and below is lower, and a single letter may be higher than the mean along a line.
+const HEIGHTS: RangeInclusive<f64> = 0.85..=1.5;
 /// Least area of a short line, in squares of the usual height.
 const LEAST_AREA: f64 = 0.35;
-/// Least distance from a line above or below, in usual heights. Lines have three, notes between them less than one.
-const LEAST_GAP: f64 = 0.8;
+/// Least distance from a line above or below, in usual heights: notes between lines are nearer.
+const LEAST_GAP: f64 = 1.1;
 /// Least area of what the network is sure of within a short line, in squares of the usual height.
 const LEAST_SURE: f64 = 0.15;
 /// Largest area of what is taken to a short line, in squares of the usual height: that of five letters. A word that long is large enough without.
 const MOST_AREA: f64 = 4.0;
 
+/// Least share of ink in a short line, in that of the others.
+const LEAST_INK: f64 = 0.5;
+
 /// Least probability of a pixel of a short line.
 pub(super) const LEAST_PROBABILITY: f32 = 0.4;
+
+/// A line that is one for its size alone.
+#[derive(Debug, Clone, PartialEq)]
+struct LongLine {
+    contour: Contour,
+    bounds: Rect,
+}
 
 /// The lines of a page that are lines for their size alone, in pixels of its frame.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct LongLines {
-    boxes: Vec<Rect>,
-    /// Median height.
+    lines: Vec<LongLine>,
+    /// Median of their mean heights.
     usual: f64,
     /// Columns between which they lie.
     columns: Range<i32>,
@@ -42,18 +55,22 @@ pub(super) struct LongLines {
 impl LongLines {
     /// The lines with these contours; `None` for fewer than [`LEAST_LINES`], which have no usual height.
     pub(super) fn new<'c>(lines: impl IntoIterator<Item = &'c Contour>) -> Option<Self> {
-        let boxes: Vec<Rect> = lines.into_iter().map(|line| bounding_rect(line)).collect();
-        if boxes.len() < LEAST_LINES {
+        let lines: Vec<LongLine> = lines
+            .into_iter()
+            .map(|contour| LongLine {
+                contour: contour.clone(),
+                bounds: bounding_rect(contour),
+            })
+            .collect();
+        if lines.len() < LEAST_LINES {
             return None;
         }
-        let mut heights: Vec<i32> = boxes.iter().map(|line| line.height).collect();
-        heights.sort_unstable();
-        let left = boxes.iter().map(|line| line.x).min()?;
-        let right = boxes.iter().map(right_of).max()?;
+        let left = lines.iter().map(|line| line.bounds.x).min()?;
+        let right = lines.iter().map(|line| right_of(&line.bounds)).max()?;
         Some(Self {
-            usual: f64::from(heights[heights.len() / 2]),
+            usual: median(lines.iter().map(LongLine::height))?,
             columns: left..right,
-            boxes,
+            lines,
         })
     }
 
@@ -68,14 +85,10 @@ impl LongLines {
         HEIGHTS.contains(&(f64::from(bounds.height) / self.usual))
             && area >= LEAST_AREA * self.square()
             && self.columns.contains(&(bounds.x + bounds.width / 2))
-            && !self.boxes.iter().any(|line| self.is_close(line, bounds))
-    }
-
-    /// Returns whether one of two boxes is right above the other.
-    fn is_close(&self, one: &Rect, other: &Rect) -> bool {
-        let beside = right_of(one) <= other.x || right_of(other) <= one.x;
-        let gap = (other.y - one.y - one.height).max(one.y - other.y - other.height);
-        !beside && f64::from(gap) < LEAST_GAP * self.usual
+            && !self
+                .lines
+                .iter()
+                .any(|line| line.is_close(bounds, LEAST_GAP * self.usual))
     }
 
     /// Returns whether this may become a short line if more is added.
@@ -89,6 +102,30 @@ impl LongLines {
 
     fn square(&self) -> f64 {
         self.usual * self.usual
+    }
+}
+
+impl LongLine {
+    /// Mean height along the line: a slope or a bend makes it no higher.
+    fn height(&self) -> f64 {
+        contour_area(&self.contour) / f64::from(self.bounds.width.max(1))
+    }
+
+    /// Returns whether something is above or below this line, or on it, and nearer than `gap`. Where the line slopes or bends, what counts is the part of
+    /// it that is in the same columns.
+    fn is_close(&self, bounds: &Rect, gap: f64) -> bool {
+        let (left, right) = (
+            bounds.x.max(self.bounds.x),
+            right_of(bounds).min(right_of(&self.bounds)) - 1,
+        );
+        if left > right {
+            return false;
+        }
+        let (top, bottom) = (f64::from(bounds.y), f64::from(bounds.y + bounds.height));
+        [left, i32::midpoint(left, right), right].into_iter().any(|x| {
+            extent_at(&self.contour, f64::from(x))
+                .is_some_and(|(first, last)| (top - last - 1.0).max(first - bottom) < gap)
+        })
     }
 }
 
@@ -116,6 +153,46 @@ pub(super) fn complete_short_lines(mask: &mut GrayImage, doubtful: &GrayImage, c
             }
         }
     }
+}
+
+/// Takes short lines off a mask that have far less ink than the other lines: the network goes on with a line where there is none left.
+/// `binarised` is the page with its ink black, which is made where there are short lines.
+pub(super) fn without_blanks(
+    mask: &mut GrayImage,
+    contours: Vec<Contour>,
+    binarised: &LazyCell<GrayImage, impl FnOnce() -> GrayImage>,
+    config: &DetectionConfig,
+) -> Vec<Contour> {
+    let is_short: Vec<bool> = contours
+        .iter()
+        .map(|contour| !is_large_enough(contour, mask.dimensions(), config))
+        .collect();
+    if !is_short.contains(&true) {
+        return contours;
+    }
+    let shares: Vec<f64> = contours
+        .iter()
+        .map(|contour| ink_share(contour, binarised))
+        .collect();
+    let long = shares.iter().zip(&is_short).filter(|(_, is_short)| !**is_short);
+    let least = LEAST_INK * median(long.map(|(share, _)| *share)).unwrap_or(0.0);
+    let mut kept = Vec::with_capacity(contours.len());
+    for ((contour, share), is_short) in contours.into_iter().zip(shares).zip(is_short) {
+        if is_short && share < least {
+            fill_polygon(mask, &contour, 0);
+        } else {
+            kept.push(contour);
+        }
+    }
+    kept
+}
+
+/// Share of what a contour encloses that is ink.
+fn ink_share(contour: &[Point], page: &GrayImage) -> f64 {
+    let (shape, bounds) = shape_of(contour);
+    let ink: u32 = ink_of_columns(&shape, bounds, page).iter().sum();
+    let all = shape.iter().filter(|value| **value != 0).count();
+    f64::from(ink) / all.max(1) as f64
 }
 
 /// Connected parts of a mask, as far as they may be short lines.
@@ -239,6 +316,54 @@ mod tests {
         ] {
             assert_eq!(lines_beyond_twenty(&page(&[speck]), &config), [], "{speck:?}");
         }
+    }
+
+    /// Twenty lines, 24 pixels high, that fall by a twentieth of their length, and what else there is.
+    fn sloping_page(others: &[Rectangle]) -> GrayImage {
+        let mut mask = GrayImage::new(SIZE.0, SIZE.1);
+        for line in 0..20 {
+            for x in 50..850 {
+                paint(&mut mask, (x, 40 + 70 * line + (x - 50) / 20, 1, 24));
+            }
+        }
+        for other in others {
+            paint(&mut mask, *other);
+        }
+        mask
+    }
+
+    #[test]
+    fn the_height_of_lines_and_what_is_near_them_do_not_depend_on_their_slope() {
+        let config = DetectionConfig::default();
+        let count = |other| line_contours(&sloping_page(&[other]), &config).len();
+        // The last line has rows 1370 to 1394 at its left end and 1410 to 1434 at its right end.
+        assert_eq!(count((60, 1430, 40, 22)), 21);
+        assert_eq!(count((780, 1460, 40, 22)), 21);
+        assert_eq!(count((780, 1438, 40, 22)), 20);
+        // Thrice as high as a line, and lower than the box around one is.
+        assert_eq!(count((60, 1430, 20, 60)), 20);
+    }
+
+    #[test]
+    fn a_short_line_has_as_much_ink_as_others() {
+        let config = DetectionConfig::default();
+        let kept = |ink: &[Rectangle]| {
+            let mut mask = page(&[NUMBER]);
+            let mut binarised = GrayImage::from_pixel(SIZE.0, SIZE.1, Luma([u8::MAX]));
+            let lines = (0..20).map(|line| (50, 40 + 70 * line, 800, 12));
+            for (left, top, width, height) in lines.chain(ink.iter().copied()) {
+                for (x, y) in (left..left + width).flat_map(|x| (top..top + height).map(move |y| (x, y))) {
+                    binarised.put_pixel(x, y, Luma([0]));
+                }
+            }
+            let contours = line_contours(&mask, &config);
+            let contours = without_blanks(&mut mask, contours, &LazyCell::new(|| binarised), &config);
+            assert_eq!(contours, line_contours(&mask, &config));
+            contours.len()
+        };
+        assert_eq!(kept(&[]), 20);
+        assert_eq!(kept(&[(430, 1480, 40, 4)]), 20);
+        assert_eq!(kept(&[(430, 1480, 40, 8)]), 21);
     }
 
     #[test]
