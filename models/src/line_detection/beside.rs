@@ -8,6 +8,7 @@
 use image::GrayImage;
 
 use super::layout::{Region, RegionKind};
+use super::mask::thickness;
 use super::passes::{factors, scaled};
 use super::{REACH_ABOVE, REACH_BELOW};
 use crate::page::geometry::{Contour, Point, Rect, bounding_rect, contour_area};
@@ -52,7 +53,7 @@ fn kind_of(line: &[Point], shares: &[(RegionKind, GrayImage)]) -> Option<RegionK
 /// Box around a line with its letters.
 fn with_letters(line: &[Point]) -> Rect {
     let bounds = bounding_rect(line);
-    let band = contour_area(line) / f64::from(bounds.width.max(1));
+    let band = thickness(line, &bounds);
     let above = (REACH_ABOVE * band).round() as i32;
     let below = (REACH_BELOW * band).round() as i32;
     Rect {

@@ -8,10 +8,10 @@ use std::ops::Range;
 
 use image::{GrayImage, Luma};
 
-use super::mask::{direction, ink_of_columns, line_contours};
+use super::mask::{direction, ink_of_columns, line_contours, thickness};
 use super::skew::page_skew;
 use super::{DetectionConfig, REACH_ABOVE, REACH_BELOW};
-use crate::page::geometry::{Contour, Point, Rect, bounding_rect, contour_area};
+use crate::page::geometry::{Contour, Point, Rect, bounding_rect};
 use crate::page::polygon::shape_of;
 use crate::page::reading_order::{Bounds, ColumnRules, Gutter, gutters};
 
@@ -90,11 +90,11 @@ impl InkedLine {
     fn new(contour: &[Point], page: &GrayImage, slope: f32) -> Option<Self> {
         let (shape, bounds) = shape_of(contour);
         let counts = ink_of_columns(&shape, bounds, page);
-        let Rect { x, y, width, height } = bounds;
+        let Rect { x, y, height, .. } = bounds;
         let has_ink: Vec<bool> = counts.into_iter().map(|count| count >= LEAST_INK).collect();
         let first = has_ink.iter().position(|has| *has)?;
         let last = has_ink.iter().rposition(|has| *has)?;
-        let thickness = contour_area(contour) as f32 / width.max(1) as f32;
+        let thickness = thickness(contour, &bounds) as f32;
         let middle = y as f32 + height as f32 / 2.0;
         let shift = slope * (middle - page.height() as f32 / 2.0);
         Some(Self {

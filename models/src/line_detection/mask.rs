@@ -89,6 +89,11 @@ pub(super) fn line_contours(mask: &GrayImage, config: &DetectionConfig) -> Vec<C
     contours
 }
 
+/// Mean thickness of a line along its way, which a slope or a bend makes no larger.
+pub(super) fn thickness(contour: &[Point], bounds: &Rect) -> f64 {
+    contour_area(contour) / f64::from(bounds.width.max(1))
+}
+
 /// Number of ink pixels in each column of what a contour encloses: its shape, which lies where its bounds do. On the page ink is black.
 pub(super) fn ink_of_columns(shape: &GrayImage, bounds: Rect, page: &GrayImage) -> Vec<u32> {
     let mut counts = vec![0; shape.width() as usize];

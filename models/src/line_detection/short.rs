@@ -10,7 +10,7 @@ use std::ops::{Range, RangeInclusive};
 use image::{GrayImage, Luma};
 
 use super::DetectionConfig;
-use super::mask::{ink_of_columns, is_large_enough};
+use super::mask::{ink_of_columns, is_large_enough, thickness};
 use crate::median::median;
 use crate::page::contours::find_contours;
 use crate::page::geometry::{Contour, Point, Rect, bounding_rect, contour_area};
@@ -18,7 +18,8 @@ use crate::page::polygon::{extent_at, fill_polygon, shape_of};
 
 /// Least number of lines that have a usual height.
 const LEAST_LINES: usize = 3;
-/// Heights of a short line, in usual heights: what is written with fewer signs above and below is lower, and a single letter may be higher than the mean along a line.
+/// Heights of a short line, in usual heights: what is written with fewer signs above and below is lower, and a single letter may be higher
+/// than the mean along a line.
 const HEIGHTS: RangeInclusive<f64> = 0.85..=1.5;
 /// Least area of a short line, in squares of the usual height.
 const LEAST_AREA: f64 = 0.35;
@@ -108,7 +109,7 @@ impl LongLines {
 impl LongLine {
     /// Mean height along the line: a slope or a bend makes it no higher.
     fn height(&self) -> f64 {
-        contour_area(&self.contour) / f64::from(self.bounds.width.max(1))
+        thickness(&self.contour, &self.bounds)
     }
 
     /// Returns whether something is above or below this line, or on it, and nearer than `gap`. Where the line slopes or bends, what counts is the part of
@@ -163,26 +164,19 @@ pub(super) fn without_blanks(
     binarised: &LazyCell<GrayImage, impl FnOnce() -> GrayImage>,
     config: &DetectionConfig,
 ) -> Vec<Contour> {
-    let is_short: Vec<bool> = contours
-        .iter()
-        .map(|contour| !is_large_enough(contour, mask.dimensions(), config))
-        .collect();
-    if !is_short.contains(&true) {
+    let size = mask.dimensions();
+    let is_long = |contour: &Contour| is_large_enough(contour, size, config);
+    if contours.iter().all(is_long) {
         return contours;
     }
-    let shares: Vec<f64> = contours
-        .iter()
-        .map(|contour| ink_share(contour, binarised))
-        .collect();
-    let long = shares.iter().zip(&is_short).filter(|(_, is_short)| !**is_short);
-    let least = LEAST_INK * median(long.map(|(share, _)| *share)).unwrap_or(0.0);
-    let mut kept = Vec::with_capacity(contours.len());
-    for ((contour, share), is_short) in contours.into_iter().zip(shares).zip(is_short) {
-        if is_short && share < least {
-            fill_polygon(mask, &contour, 0);
-        } else {
-            kept.push(contour);
-        }
+    let share_of = |contour: &Contour| ink_share(contour, binarised);
+    let long = contours.iter().filter(|contour| is_long(contour));
+    let least = LEAST_INK * median(long.map(share_of)).unwrap_or(0.0);
+    let (kept, blank): (Vec<_>, Vec<_>) = contours
+        .into_iter()
+        .partition(|contour| is_long(contour) || share_of(contour) >= least);
+    for contour in &blank {
+        fill_polygon(mask, contour, 0);
     }
     kept
 }
@@ -257,6 +251,7 @@ impl<'m> Fill<'m> {
 
 #[cfg(test)]
 mod tests {
+    use image::imageops::invert;
     use proptest::prelude::*;
 
     use super::*;
@@ -349,13 +344,12 @@ mod tests {
         let config = DetectionConfig::default();
         let kept = |ink: &[Rectangle]| {
             let mut mask = page(&[NUMBER]);
-            let mut binarised = GrayImage::from_pixel(SIZE.0, SIZE.1, Luma([u8::MAX]));
+            let mut binarised = GrayImage::new(SIZE.0, SIZE.1);
             let lines = (0..20).map(|line| (50, 40 + 70 * line, 800, 12));
-            for (left, top, width, height) in lines.chain(ink.iter().copied()) {
-                for (x, y) in (left..left + width).flat_map(|x| (top..top + height).map(move |y| (x, y))) {
-                    binarised.put_pixel(x, y, Luma([0]));
-                }
+            for written in lines.chain(ink.iter().copied()) {
+                paint(&mut binarised, written);
             }
+            invert(&mut binarised);
             let contours = line_contours(&mask, &config);
             let contours = without_blanks(&mut mask, contours, &LazyCell::new(|| binarised), &config);
             assert_eq!(contours, line_contours(&mask, &config));
