@@ -102,7 +102,7 @@ impl PageStage for LineExtraction {
     type Fetched = Option<Bytes>;
     type Row = LineImageRow;
 
-    const VERSION: u32 = 3;
+    const VERSION: u32 = 4;
 
     fn image_name(row: &LineImageRow) -> &str {
         &row.image_name
@@ -254,7 +254,7 @@ fn cut_page(
         config,
     )
     .into_iter()
-    .map(|(line, LineImage { image, origin })| {
+    .map(|(line, LineImage { image, origin, .. })| {
         let jpeg = encode_jpeg(&image, image_quality(bilevel))
             .map_err(|error| (ErrorCategory::Runtime, error.to_string()))?;
         Ok(Cut {

@@ -50,6 +50,8 @@ pub struct ExtractionConfig {
     pub simplify: f64,
     pub background: Background,
     pub trim: Trim,
+    /// Make lines level that slant or are bent on the straightened page.
+    pub level_lines: bool,
     /// Brighten what lies in shadow before lines are cut.
     pub even_light: bool,
     /// Largest width of a page in pixels; larger pages are shrunk to fit before lines are cut.
@@ -68,6 +70,7 @@ impl Default for ExtractionConfig {
             simplify: 0.001,
             background: Background::Paper,
             trim: Trim::Edges,
+            level_lines: true,
             even_light: true,
             max_width: 6000,
             max_height: 3000,
@@ -82,6 +85,7 @@ impl ExtractionConfig {
             simplify: 0.0,
             background: Background::Black,
             trim: Trim::Interior,
+            level_lines: false,
             even_light: false,
             split_columns: false,
             ..Self::default()
@@ -95,6 +99,7 @@ impl ExtractionConfig {
             bbox_tolerance: 4.0,
             background: Background::Black,
             trim: Trim::Interior,
+            level_lines: false,
             even_light: false,
             split_columns: false,
             ..Self::default()

@@ -5,6 +5,8 @@ use std::ops::RangeInclusive;
 
 use image::GrayImage;
 
+use super::level::Levelling;
+use super::shape::Shape;
 use super::{ExtractionConfig, TextLine, Trim};
 use crate::page::geometry::{Point, Rect};
 use crate::page::morphology::dilate_rect;
@@ -26,6 +28,8 @@ pub struct LineImage {
     pub image: GrayImage,
     /// Place of the cut, in pixels of the straightened page. With [`Trim::Edges`] it is as large as the image.
     pub origin: Rect,
+    /// Levelling of the line; `None` for one that was cut as it lies.
+    pub levelling: Option<Levelling>,
 }
 
 /// Cuts a line out of the page its contour belongs to, with the margin that a dilation of its contour by `h * k` by
@@ -33,35 +37,61 @@ pub struct LineImage {
 ///
 /// A result higher than the configured tolerance is cut again with a smaller `k`; the smaller one stays in `k` for the
 /// page's next lines, so a page starts with `k` equal to [`ExtractionConfig::k_factor`].
+///
+/// A line that slants or is bent is cut as if it were level, if the configuration says so, by its shape alone.
 pub fn cut_line(page: &GrayImage, line: &TextLine, k: &mut f64, config: &ExtractionConfig) -> LineImage {
-    fitting(line, k, config, |k| Cut::of_visible(page, line, k)).render(page, config)
+    let shape = Shape::of(line, config);
+    if shape.levelling.is_some() {
+        return place(page.dimensions(), shape, k, config).cut(page, config);
+    }
+    fitting(&shape, k, config, |k| Cut::of_visible(page, &shape, k)).on_page(page, config)
 }
 
 /// Place of a line's image on its page, in pixels of the straightened page, with the part of it that belongs to the line.
 #[derive(Debug)]
-pub struct LinePlace(Cut);
+pub struct LinePlace {
+    cut: Cut,
+    /// Levelling of the line that was cut; `None` for one that is cut as it lies.
+    levelling: Option<Levelling>,
+}
 
 /// Finds the place of a line's image on a page of this width and height by the shape of the line alone, as [`cut_line`] does on a page without a
 /// black pixel. `k` is that of [`cut_line`].
 pub fn place_line(size: (u32, u32), line: &TextLine, k: &mut f64, config: &ExtractionConfig) -> LinePlace {
-    LinePlace(fitting(line, k, config, |k| Cut::of_shape(size, line, k)))
+    place(size, Shape::of(line, config), k, config)
+}
+
+fn place(size: (u32, u32), shape: Shape<'_>, k: &mut f64, config: &ExtractionConfig) -> LinePlace {
+    LinePlace {
+        cut: fitting(&shape, k, config, |k| Cut::of_shape(size, &shape, k)),
+        levelling: shape.levelling,
+    }
 }
 
 impl LinePlace {
     /// Place of the image, in pixels; empty where nothing of the line lies on the page.
     pub fn bounds(&self, config: &ExtractionConfig) -> Rect {
-        self.0.bounds(config.trim)
+        self.cut.bounds(config.trim)
     }
 
     /// Cuts the image out of its page, which has the size that the place was found for.
     pub fn cut(&self, page: &GrayImage, config: &ExtractionConfig) -> LineImage {
-        self.0.render(page, config)
+        match &self.levelling {
+            Some(levelling) => {
+                let part = levelling.part(page, self.cut.area(), config.background);
+                LineImage {
+                    levelling: Some(levelling.clone()),
+                    ..self.cut.render(&part, Point::new(0, 0), config)
+                }
+            }
+            None => self.cut.on_page(page, config),
+        }
     }
 }
 
 /// The cut with the largest `k` that makes the image of a line no higher than its configured tolerance.
-fn fitting(line: &TextLine, k: &mut f64, config: &ExtractionConfig, attempt: impl Fn(f64) -> Cut) -> Cut {
-    let height = f64::from(line.bounding_box.height);
+fn fitting(shape: &Shape<'_>, k: &mut f64, config: &ExtractionConfig, attempt: impl Fn(f64) -> Cut) -> Cut {
+    let height = f64::from(shape.height);
     let mut cut = attempt(*k);
     for _ in 0..MAX_SHRINKS {
         if cut.height(config.trim) as f64 <= height * config.bbox_tolerance {
@@ -89,10 +119,10 @@ struct Cut {
 }
 
 impl Cut {
-    fn of_visible(page: &GrayImage, line: &TextLine, k: f64) -> Self {
+    fn of_visible(page: &GrayImage, shape: &Shape<'_>, k: f64) -> Self {
         Self::new(
             page.dimensions(),
-            line,
+            shape,
             k,
             #[inline(always)]
             |mask, origin, columns, rows| {
@@ -103,10 +133,10 @@ impl Cut {
         )
     }
 
-    fn of_shape(size: (u32, u32), line: &TextLine, k: f64) -> Self {
+    fn of_shape(size: (u32, u32), shape: &Shape<'_>, k: f64) -> Self {
         Self::new(
             size,
-            line,
+            shape,
             k,
             #[inline(always)]
             |mask, _, columns, rows| {
@@ -122,18 +152,18 @@ impl Cut {
     #[inline(always)]
     fn new(
         size: (u32, u32),
-        line: &TextLine,
+        shape: &Shape<'_>,
         k: f64,
         mark: impl Fn(&GrayImage, Point, &mut [u8], &mut [bool]),
     ) -> Self {
         // By the height of the line in both directions; the whole part of the width makes the height, as in
         // `ocrv1`.
-        let width = f64::from(line.bounding_box.height) * k;
+        let width = f64::from(shape.height) * k;
         let (width, height) = (at_least_one(width), at_least_one(width.trunc() * k));
-        let area = surroundings(line.bounding_box, width, height, size);
+        let area = surroundings(shape.bounds, width, height, size);
         let origin = Point::new(area.x, area.y);
         let mut mask = GrayImage::new(area.width.unsigned_abs(), area.height.unsigned_abs());
-        fill_polygon_at(&mut mask, &line.contour, origin, u8::MAX);
+        fill_polygon_at(&mut mask, &shape.contour, origin, u8::MAX);
         // Within the box that the dilation can reach, not on the whole page, which upstream dilates for every
         // line and attempt.
         let mask = dilate_rect(&mask, width, height);
@@ -185,17 +215,36 @@ impl Cut {
         kept(&self.rows, trim).count()
     }
 
-    fn render(&self, page: &GrayImage, config: &ExtractionConfig) -> LineImage {
+    /// The part of the page under the mask.
+    fn area(&self) -> Rect {
+        Rect {
+            x: self.origin.x,
+            y: self.origin.y,
+            width: self.mask.width() as i32,
+            height: self.mask.height() as i32,
+        }
+    }
+
+    fn on_page(&self, page: &GrayImage, config: &ExtractionConfig) -> LineImage {
+        self.render(page, self.origin, config)
+    }
+
+    /// Cuts the image out of a picture with the corner of the mask at `corner`.
+    fn render(&self, picture: &GrayImage, corner: Point, config: &ExtractionConfig) -> LineImage {
         let background = config.background.grey();
         let origin = self.bounds(config.trim);
         let rows: Vec<usize> = kept(&self.rows, config.trim).collect();
         let columns: Vec<usize> = kept(&self.columns, config.trim).collect();
         let Some((&left, &right)) = columns.first().zip(columns.last()) else {
             let image = GrayImage::new(0, 0);
-            return LineImage { image, origin };
+            return LineImage {
+                image,
+                origin,
+                levelling: None,
+            };
         };
         let mut image = GrayImage::new(columns.len() as u32, rows.len() as u32);
-        let source: Vec<(&[u8], &[u8])> = overlaid(page, &self.mask, self.origin).collect();
+        let source: Vec<(&[u8], &[u8])> = overlaid(picture, &self.mask, corner).collect();
         for (target, &row) in image.chunks_exact_mut(columns.len()).zip(&rows) {
             let (page_row, mask_row) = source[row];
             // Nothing is cut out of the middle, so a row is one run and is copied by vectors.
@@ -215,7 +264,11 @@ impl Cut {
                 };
             }
         }
-        LineImage { image, origin }
+        LineImage {
+            image,
+            origin,
+            levelling: None,
+        }
     }
 }
 
@@ -383,6 +436,35 @@ mod tests {
             },
         );
         assert_eq!(corner(&black.image), 0);
+    }
+
+    #[test]
+    fn a_bent_line_is_cut_as_if_it_were_level() {
+        let middle = |x: u32| 150 + (x.abs_diff(400).pow(2) / 2000) as i32;
+        let page = GrayImage::from_fn(800, 300, |x, y| {
+            Luma([if middle(x).abs_diff(y as i32) <= 8 {
+                20
+            } else {
+                200
+            }])
+        });
+        let edge = |by: i32| (0..800).map(move |x| Point::new(x as i32, middle(x) + by));
+        let line = TextLine::new(0, edge(-8).chain(edge(8).rev()).collect()).unwrap();
+        let (level, _) = cut(&page, &line, &ExtractionConfig::default());
+        let as_it_lies = ExtractionConfig {
+            level_lines: false,
+            ..ExtractionConfig::default()
+        };
+        let (bent, _) = cut(&page, &line, &as_it_lies);
+        let inked = |image: &GrayImage| {
+            let inked = image.rows().map(|mut row| row.any(|level| level.0[0] == 20));
+            inked.filter(|inked| *inked).count()
+        };
+        assert!(inked(&bent.image) > 90 && inked(&level.image) <= 24);
+        assert!(level.image.height() < 90, "{:?}", level.image.dimensions());
+        let lowest = level.levelling.unwrap().shifts(0..800);
+        assert!(lowest.0 < -20 && lowest.1 > 40, "{lowest:?}");
+        assert_eq!(bent.levelling, None);
     }
 
     #[test]

@@ -15,21 +15,26 @@ mod cut;
 mod gen1_golden;
 #[cfg(test)]
 mod golden;
+mod level;
 mod order;
 mod outline;
 #[cfg(test)]
 mod page;
 mod running_rows;
+mod shape;
 
 pub use config::{Background, ExtractionConfig, Trim};
 pub use cut::{LineImage, LinePlace, cut_line, place_line};
+pub use level::Levelling;
 pub use order::{Rows, build_lines};
 pub use outline::line_outline;
+
+use level::Course;
 
 use crate::page::geometry::{Contour, Point, Rect, bounding_rect};
 
 /// One line of text on a page, in pixels of the image its contour was made for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct TextLine {
     /// Place in reading order, from 0.
     pub index: usize,
@@ -37,6 +42,7 @@ pub struct TextLine {
     pub bounding_box: Rect,
     /// Middle of the bounding box, rounded down.
     pub center: Point,
+    course: Course,
 }
 
 impl TextLine {
@@ -52,6 +58,7 @@ impl TextLine {
         );
         Some(Self {
             index,
+            course: Course::of(&contour),
             contour,
             bounding_box,
             center,

@@ -3,6 +3,7 @@
 use image::GrayImage;
 
 use super::columns::columns;
+use super::level::Course;
 use super::running_rows::{half_pitch, running_rows};
 use super::{ExtractionConfig, TextLine};
 use crate::median::median;
@@ -29,7 +30,11 @@ pub enum Rows<'a> {
 pub fn build_lines(contours: Vec<Contour>, rows: Rows<'_>, config: &ExtractionConfig) -> Vec<TextLine> {
     let parts: Vec<TextLine> = contours
         .into_iter()
-        .filter_map(|contour| TextLine::new(0, simplified(contour, config.simplify)))
+        .filter_map(|contour| {
+            let course = Course::of(&contour);
+            let line = TextLine::new(0, simplified(contour, config.simplify))?;
+            Some(TextLine { course, ..line })
+        })
         .collect();
     let blocks = if config.split_columns {
         columns(parts)
@@ -89,9 +94,11 @@ fn joined(row: Vec<TextLine>) -> Option<TextLine> {
     if row.len() == 1 {
         return row.into_iter().next();
     }
+    let course = Course::joined(row.iter().map(|part| &part.course));
     let points: Contour = row.into_iter().flat_map(|part| part.contour).collect();
     // The hull covers the gaps between the parts too, so that one image shows the whole row.
-    TextLine::new(0, convex_hull(&points))
+    let line = TextLine::new(0, convex_hull(&points))?;
+    Some(TextLine { course, ..line })
 }
 
 fn median_height(lines: &[TextLine]) -> f64 {

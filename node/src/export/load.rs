@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use parkhang_actors::stage::{StageTable, page_geometry};
 use parkhang_core::domain::TextEncoding;
 use parkhang_models::line_detection::PageGeometry;
-use parkhang_models::line_extraction::line_outline;
+use parkhang_models::line_extraction::{Levelling, line_outline};
 use parkhang_models::page::geometry::{Point, Rect, bounding_rect};
 use parkhang_store::artifact::{
     Contour, ErrorRow, LineDetectionRow, LineImageRow, OcrResultRow, PageRegion, Segment, failed_pages,
@@ -123,6 +123,8 @@ struct Place {
     top: i32,
     /// Last row of pixels.
     bottom: i32,
+    /// Levelling of a line that slants or is bent, which its rows are counted on.
+    levelling: Option<Levelling>,
 }
 
 impl Place {
@@ -139,12 +141,17 @@ impl Place {
         };
         // The outline is higher than the detected core of the line by an estimate: enough for signs above and below, which the line need
         // not have, and perhaps more than the image that it was read from.
-        let clamp = |point: Point| Point::new(point.x, point.y.max(top).min(bottom));
-        Self {
-            outline: line_outline(&core).into_iter().map(clamp).collect(),
+        let place = Self {
+            outline: Vec::new(),
             left: line.crop_x,
             top,
             bottom,
+            levelling: Levelling::of(&core),
+        };
+        let clamp = |Point { x, y }| Point::new(x, y.max(place.row(x, top)).min(place.row(x, bottom)));
+        Self {
+            outline: line_outline(&core).into_iter().map(clamp).collect(),
+            ..place
         }
     }
 
@@ -157,7 +164,13 @@ impl Place {
             left: x,
             top: y,
             bottom: y + height - 1,
+            levelling: None,
         }
+    }
+
+    /// Row on the page, at column `x`, of a row of the line.
+    fn row(&self, x: i32, row: i32) -> i32 {
+        row.saturating_add(self.levelling.as_ref().map_or(0, |levelling| levelling.shift(x)))
     }
 }
 
@@ -169,7 +182,7 @@ fn line_document(text: &OcrResultRow, place: &Place, to_scan: &PageGeometry) -> 
         let corners = [(left, top), (right, top), (right, bottom), (left, bottom)];
         SegmentDocument {
             text: segment.text.clone(),
-            polygon: corners.map(|(x, y)| to_scan.to_page(Point::new(x, y))),
+            polygon: corners.map(|(x, row)| to_scan.to_page(Point::new(x, place.row(x, row)))),
             confidence: segment.confidence,
         }
     };
