@@ -34,6 +34,7 @@ mod ocr;
 mod ocr_choice;
 mod ocr_operations;
 mod ocr_reader;
+mod ocr_reading;
 mod ocr_service;
 mod page_events;
 mod page_geometry;

@@ -4,11 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use image::GrayImage;
-use parkhang_models::inference::LineBatch;
 use parkhang_models::recognition::legibility::legible;
-use parkhang_models::recognition::line_image::{BatchLimits, LineImage, PreparedLine, Preprocessing};
-use parkhang_models::recognition::read::{LineText, read_logits};
+use parkhang_models::recognition::read::LineText;
 use parkhang_models::recognition::syllable::Syllable;
 use serde_json::{Map, Value, json};
 
@@ -22,7 +19,7 @@ use super::registry::StageServices;
 use super::table::{ModelKind, StageDefinition, StageModels};
 use crate::engines::Engine;
 use crate::inference::DeviceStatus;
-use crate::runner::{CancelFlag, CpuPool};
+use crate::runner::CpuPool;
 use parkhang_core::domain::{
     Artifacts, ErrorCategory, Hardware, JobConfig, StageError, StageName, TextEncoding, Unfit,
 };
@@ -77,29 +74,6 @@ pub(crate) struct PageImages {
     pub(super) lines: Option<LinePictures>,
 }
 
-/// The lines of a page, prepared: the batches for the network and what is needed to read its answer.
-struct PreparedPage {
-    lines: Vec<Option<PreparedLine>>,
-    /// The batches, each with the indices of its lines in `lines`.
-    batches: Vec<(LineBatch, Vec<usize>)>,
-}
-
-impl PreparedPage {
-    fn new(lines: Vec<Option<PreparedLine>>, preprocessing: Preprocessing, limits: BatchLimits) -> Self {
-        let (places, prepared): (Vec<usize>, Vec<PreparedLine>) = lines
-            .iter()
-            .enumerate()
-            .filter_map(|(place, line)| Some((place, line.clone()?)))
-            .unzip();
-        let batches = preprocessing
-            .batch(&prepared, limits)
-            .into_iter()
-            .map(|(batch, indices)| (batch, indices.into_iter().map(|index| places[index]).collect()))
-            .collect();
-        Self { lines, batches }
-    }
-}
-
 impl Ocr {
     pub(super) fn new(services: &StageServices) -> std::io::Result<Self> {
         let recognisers = services.models.recognisers.iter();
@@ -130,84 +104,6 @@ impl Ocr {
             .filter(|(_, reader)| named.is_empty() || named.contains(&reader.recogniser.model.name.as_str()))
             .map(|(place, _)| place)
             .collect()
-    }
-
-    /// Reads pictures of lines with one of the readers. One in which no line can be found gives an empty text.
-    pub(super) async fn read_page(
-        &self,
-        run: &VolumeRun,
-        reader: &Reader,
-        pictures: LinePictures,
-    ) -> Result<Vec<LineText>, StageError> {
-        self.read(run, reader, move |preprocessing, cancelled| {
-            let lines = pictures.decoded(&|| cancelled.is_cancelled())?;
-            let prepared = lines.iter().map(|(image, bilevel)| {
-                preprocessing.prepare(&LineImage {
-                    image,
-                    bilevel: *bilevel,
-                })
-            });
-            Ok(prepared.collect())
-        })
-        .await
-    }
-
-    /// Reads pictures that are decoded, like [`read_page`](Self::read_page).
-    pub(super) async fn read_lines(
-        &self,
-        run: &VolumeRun,
-        reader: &Reader,
-        images: Arc<Vec<GrayImage>>,
-        bilevel: bool,
-    ) -> Result<Vec<LineText>, StageError> {
-        let prepare = move |preprocessing: Preprocessing, _: &CancelFlag| {
-            let lines = images
-                .iter()
-                .map(|image| preprocessing.prepare(&LineImage { image, bilevel }));
-            Ok(lines.collect())
-        };
-        self.read(run, reader, prepare).await
-    }
-
-    /// Reads the lines that `prepare` makes for the network.
-    async fn read(
-        &self,
-        run: &VolumeRun,
-        reader: &Reader,
-        prepare: impl FnOnce(
-            Preprocessing,
-            &CancelFlag,
-        ) -> Result<Vec<Option<PreparedLine>>, (ErrorCategory, String)>
-        + Send
-        + 'static,
-    ) -> Result<Vec<LineText>, StageError> {
-        let options = reader.options(run.config());
-        let (preprocessing, limits) = (options.preprocessing, options.batch);
-        let mut page = super::compute(&self.cpu, run, move |cancelled| {
-            let lines = prepare(preprocessing, cancelled)?;
-            Ok(PreparedPage::new(lines, preprocessing, limits))
-        })
-        .await?;
-        // One batch after the other: the pages in work at once are what fills the device.
-        let mut answers = Vec::with_capacity(page.batches.len());
-        for (batch, places) in std::mem::take(&mut page.batches) {
-            answers.push((run.infer(&reader.recognition, batch).await?, places));
-        }
-        let charset = reader.recogniser.charset.clone();
-        super::compute(&self.cpu, run, move |_| {
-            let mut texts = vec![LineText::default(); page.lines.len()];
-            for (place, logits) in answers
-                .into_iter()
-                .flat_map(|(logits, places)| places.into_iter().zip(logits))
-            {
-                if let Some(line) = &page.lines[place] {
-                    texts[place] = read_logits(logits, line, &charset, &options)
-                        .map_err(|error| (ErrorCategory::Runtime, error.to_string()))?;
-                }
-            }
-            Ok(texts)
-        })
-        .await
     }
 }
 
@@ -254,7 +150,7 @@ impl PageStage for Ocr {
     type Fetched = PageImages;
     type Row = OcrResultRow;
 
-    const VERSION: u32 = 3;
+    const VERSION: u32 = 4;
 
     fn model_settings(&self, config: &JobConfig) -> Map<String, Value> {
         let heads: Vec<&str> = self

@@ -12,6 +12,7 @@
 //! names, and the middle has one form. Nothing here reads a file or knows a bundle.
 
 pub mod charset;
+pub mod closer;
 pub mod ctc;
 pub mod ewts;
 pub mod language;

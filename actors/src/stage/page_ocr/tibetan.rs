@@ -7,7 +7,7 @@ use std::sync::Arc;
 use image::GrayImage;
 use parkhang_models::algorithms::Algorithms;
 use parkhang_models::line_detection::{PageGeometry, PageLines, straighten_onto};
-use parkhang_models::line_extraction::ExtractionConfig;
+use parkhang_models::line_extraction::{ExtractionConfig, Levelling};
 use parkhang_models::page::decode::DecodedPage;
 use parkhang_models::page::geometry::{Point, Rect};
 use parkhang_models::recognition::legibility::legible;
@@ -19,6 +19,7 @@ use super::super::line_detection::LineDetection;
 use super::super::line_extraction::{LineExtraction, cut_lines};
 use super::super::ocr::Ocr;
 use super::super::ocr_reader::Reader;
+use super::super::ocr_reading::Lines;
 use super::super::page_stage::VolumeRun;
 use super::super::registry::StageServices;
 use super::super::{StageInfo, compute};
@@ -37,9 +38,9 @@ pub(super) struct TibetanReader {
 /// The lines of a page, cut out.
 struct CutPage {
     geometry: PageGeometry,
-    images: Arc<Vec<GrayImage>>,
-    /// Where each was cut, in pixels of the straightened page.
-    origins: Vec<Rect>,
+    images: Lines,
+    /// Box from which each was cut, in pixels of the straightened page, with its levelling.
+    places: Vec<(Rect, Option<Levelling>)>,
 }
 
 impl TibetanReader {
@@ -103,17 +104,13 @@ impl TibetanReader {
         if found.contours.is_empty() {
             return Ok(Vec::new());
         }
-        let bilevel = page.bilevel;
         let background = self.detection.detection_config(run.config()).background();
         let extraction = LineExtraction::extraction_config(run.config());
         let cut = compute(&self.ocr.cpu, run, move |_| {
             cut(&page, found, background, &extraction)
         })
         .await?;
-        let texts = self
-            .ocr
-            .read_lines(run, reader, cut.images.clone(), bilevel)
-            .await?;
+        let texts = self.ocr.read_lines(run, reader, cut.images.clone()).await?;
         let kept = legible(&texts, run.config().min_confidence);
         // The first generation cuts columns out of the middle of lines, so that columns of ink do not tell where they were.
         let is_whole = run.config().generation != Algorithms::Gen1;
@@ -145,20 +142,25 @@ fn cut(
         .map_err(|error| (ErrorCategory::Runtime, error.to_string()))?;
     let straight = straighten_onto(&page.gray, &geometry, background);
     let cuts = cut_lines(straight, page.bilevel, Some(&found.mask), found.contours, config);
-    let (images, origins) = cuts.into_iter().map(|(_, cut)| (cut.image, cut.origin)).unzip();
+    let cuts = cuts
+        .into_iter()
+        .map(|(_, cut)| ((cut.image, page.bilevel), (cut.origin, cut.levelling)));
+    let (images, places): (Vec<_>, Vec<_>) = cuts.unzip();
     Ok(CutPage {
         geometry,
         images: Arc::new(images),
-        origins,
+        places,
     })
 }
 
 impl CutPage {
     /// The line at a place as it lies on the page; `None` for one without text.
     fn place(&self, place: usize, text: LineText, by_ink: bool) -> Option<ReadLine> {
-        let (image, origin) = (self.images.get(place)?, self.origins.get(place)?);
+        let ((image, _), (origin, levelling)) = (self.images.get(place)?, self.places.get(place)?);
         let size = (image.width() as usize, image.height() as usize);
-        let on_page = |columns: &Range<usize>, rows: &Range<usize>| self.on_page(*origin, columns, rows);
+        let on_page = |columns: &Range<usize>, rows: &Range<usize>| {
+            self.on_page(*origin, levelling.as_ref(), columns, rows)
+        };
         let words = words(&text.syllables, image, by_ink)
             .into_iter()
             .map(|(text, confidence, columns, rows)| ReadWord {
@@ -176,16 +178,29 @@ impl CutPage {
     }
 
     /// Upright box on the page around a part of a line's image.
-    fn on_page(&self, origin: Rect, columns: &Range<usize>, rows: &Range<usize>) -> Bounds {
+    fn on_page(
+        &self,
+        origin: Rect,
+        levelling: Option<&Levelling>,
+        columns: &Range<usize>,
+        rows: &Range<usize>,
+    ) -> Bounds {
         let coordinate =
             |offset: i32, value: usize| offset.saturating_add(i32::try_from(value).unwrap_or(i32::MAX));
         // The last pixel, whose far edge is a pixel farther.
         let (left, right) = (columns.start, columns.end.saturating_sub(1).max(columns.start));
         let (top, bottom) = (rows.start, rows.end.saturating_sub(1).max(rows.start));
-        let corners = [(left, top), (right, top), (right, bottom), (left, bottom)].map(|(x, y)| {
-            self.geometry
-                .to_page(Point::new(coordinate(origin.x, x), coordinate(origin.y, y)))
+        let (left, right) = (coordinate(origin.x, left), coordinate(origin.x, right));
+        // Columns that were moved up lie lower on the page.
+        let (least, most) = levelling.map_or((0, 0), |levelling| {
+            levelling.shifts(left..right.saturating_add(1))
         });
+        let (top, bottom) = (
+            coordinate(origin.y, top) + least,
+            coordinate(origin.y, bottom) + most,
+        );
+        let corners = [(left, top), (right, top), (right, bottom), (left, bottom)]
+            .map(|(x, y)| self.geometry.to_page(Point::new(x, y)));
         let xs = || corners.iter().map(|corner| corner.x);
         let ys = || corners.iter().map(|corner| corner.y);
         let edge = |value: Option<i32>| value.unwrap_or(0) as f32;
