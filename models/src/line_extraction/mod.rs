@@ -48,6 +48,12 @@ pub struct TextLine {
 impl TextLine {
     /// `None` for a contour without points.
     pub fn new(index: usize, contour: Contour) -> Option<Self> {
+        let course = Course::of(&contour);
+        Self::with_course(index, contour, course)
+    }
+
+    /// A line whose course was measured on something better than this contour.
+    fn with_course(index: usize, contour: Contour, course: Course) -> Option<Self> {
         if contour.is_empty() {
             return None;
         }
@@ -58,10 +64,10 @@ impl TextLine {
         );
         Some(Self {
             index,
-            course: Course::of(&contour),
             contour,
             bounding_box,
             center,
+            course,
         })
     }
 

@@ -32,8 +32,7 @@ pub fn build_lines(contours: Vec<Contour>, rows: Rows<'_>, config: &ExtractionCo
         .into_iter()
         .filter_map(|contour| {
             let course = Course::of(&contour);
-            let line = TextLine::new(0, simplified(contour, config.simplify))?;
-            Some(TextLine { course, ..line })
+            TextLine::with_course(0, simplified(contour, config.simplify), course)
         })
         .collect();
     let blocks = if config.split_columns {
@@ -97,8 +96,7 @@ fn joined(row: Vec<TextLine>) -> Option<TextLine> {
     let course = Course::joined(row.iter().map(|part| &part.course));
     let points: Contour = row.into_iter().flat_map(|part| part.contour).collect();
     // The hull covers the gaps between the parts too, so that one image shows the whole row.
-    let line = TextLine::new(0, convex_hull(&points))?;
-    Some(TextLine { course, ..line })
+    TextLine::with_course(0, convex_hull(&points), course)
 }
 
 fn median_height(lines: &[TextLine]) -> f64 {
