@@ -9,6 +9,7 @@ use bytesize::ByteSize;
 use chrono::{DateTime, TimeDelta, Utc};
 use clap::Args;
 use parkhang_core::domain::{ActorKind, NodeActors, NodeRecord, StageName, WorkerRecord};
+use parkhang_core::policy::placement::Held;
 use parkhang_state::StateStore;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -62,6 +63,8 @@ pub struct Node {
     /// Resident memory of its process, in bytes.
     resident_bytes: Option<u64>,
     last_seen: DateTime<Utc>,
+    /// Number of volumes that it was given and has not handed back. It may not have heard of them yet, and then none of its slots is in use.
+    leases: usize,
     workers: Vec<Worker>,
 }
 
@@ -96,6 +99,7 @@ impl Command for List {
         let leader = admin.store.leader().await?;
         let reported = admin.store.actors().await?;
         let now = Utc::now();
+        let held = admin.store.leases(now).await?.held;
         let (shown, gone): (Vec<NodeRecord>, Vec<NodeRecord>) = admin
             .store
             .nodes()
@@ -109,7 +113,7 @@ impl Command for List {
                     // The lock's owner may have died a moment ago, before the database noticed.
                     let leads = node.state.is_there() && leader.as_deref() == Some(node.name.as_str());
                     let reported = reported.iter().find(|reported| reported.node == node.name);
-                    Node::new(node, leads, reported)
+                    Node::new(node, leads, reported, &held)
                 })
                 .collect(),
             gone: gone.len(),
@@ -123,8 +127,8 @@ fn is_current(node: &NodeRecord, now: DateTime<Utc>) -> bool {
 }
 
 impl Node {
-    /// Combines the record of a node with its report of its actors, if there is one.
-    fn new(record: NodeRecord, leads: bool, reported: Option<&NodeActors>) -> Self {
+    /// Combines the record of a node with its report of its actors, if there is one, and its part of the leases in force.
+    fn new(record: NodeRecord, leads: bool, reported: Option<&NodeActors>, held: &[Held]) -> Self {
         let restarts = |stage: &StageName| {
             reported?
                 .actors
@@ -138,8 +142,10 @@ impl Node {
             restarts: restarts(&worker.stage),
             ..Worker::from(worker)
         });
+        let own = held.iter().filter(|held| held.worker.node() == record.name);
         Self {
             workers: workers.collect(),
+            leases: own.map(|held| held.leases).sum(),
             name: record.name,
             roles: record.roles,
             tags: record.tags,
@@ -177,8 +183,12 @@ impl Node {
             [] => String::new(),
             _ => format!(", tagged {}", self.tags.join(" ")),
         };
+        let leases = match self.leases {
+            0 => String::new(),
+            leases => format!(", holds {}", pluralize(leases, "volume")),
+        };
         let mut text = format!(
-            "{}  {}{host}, {}{leads}, seen {}{started}, build {}{health}{memory}{tags}",
+            "{}  {}{host}, {}{leads}, seen {}{started}, build {}{health}{memory}{leases}{tags}",
             self.name,
             self.roles.join(","),
             self.state,
@@ -326,7 +336,7 @@ mod tests {
         };
         let lines = |reported| {
             let workers = vec![worker("reduce", 3), worker("ocr", 5)];
-            let node = Node::new(node(NodeState::Joined, now, workers), false, reported);
+            let node = Node::new(node(NodeState::Joined, now, workers), false, reported, &[]);
             let lines = node.workers.iter().map(Worker::in_a_line);
             lines.collect::<Vec<_>>()
         };

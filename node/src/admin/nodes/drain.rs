@@ -40,7 +40,8 @@ impl Command for Drain {
     }
 }
 
-/// True once the node that was told to drain has said that it holds nothing, or is gone.
+/// True once the node that was told to drain holds nothing, as it says itself and the database does, or is gone: a volume may be on the way to
+/// a node that works on none.
 fn is_drained(drained: &Value, listed: &Value) -> bool {
     let nodes = listed["nodes"].as_array();
     let node = nodes.and_then(|nodes| nodes.iter().find(|node| node["name"] == drained["node"]));
@@ -53,7 +54,10 @@ fn is_drained(drained: &Value, listed: &Value) -> bool {
     match node["state"].as_str() {
         // The command was accepted a moment ago, and the record of the node may be a heartbeat old.
         Some("joined") => false,
-        Some("draining") => workers.all(|worker| worker["in_use"] == 0),
+        // An orchestrator of an earlier release does not count leases.
+        Some("draining") => {
+            node["leases"].as_u64().unwrap_or(0) == 0 && workers.all(|worker| worker["in_use"] == 0)
+        }
         _ => true,
     }
 }
@@ -67,13 +71,17 @@ mod tests {
     #[test]
     fn a_node_is_drained_once_it_says_so_or_is_gone() {
         let drained = json!({ "node": "gpu.1" });
-        let listed = |state: &str, in_use: u32| {
+        let holding = |state: &str, in_use: u32, leases: u32| {
             let workers = [json!({ "in_use": 0 }), json!({ "in_use": in_use })];
-            json!({ "nodes": [{ "name": "gpu.1", "state": state, "workers": workers }] })
+            let node = json!({ "name": "gpu.1", "state": state, "leases": leases, "workers": workers });
+            json!({ "nodes": [node] })
         };
+        let listed = |state, in_use| holding(state, in_use, in_use);
         for (listed, is_over) in [
             (listed("joined", 0), false),
             (listed("draining", 1), false),
+            (holding("draining", 0, 1), false),
+            (holding("draining", 1, 0), false),
             (listed("draining", 0), true),
             (listed("left", 1), true),
             (listed("lost", 1), true),

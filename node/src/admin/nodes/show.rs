@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use chrono::Utc;
 use clap::Args;
+use parkhang_state::StateStore;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -47,9 +48,10 @@ impl Command for Show {
         let leads = admin.store.leader().await?.as_deref() == Some(record.name.as_str());
         let known = admin.store.actors().await?;
         let reported = known.into_iter().find(|reported| reported.node == record.name);
+        let held = admin.store.leases(Utc::now()).await?.held;
         let orders = admin.store.commands_to(&record.name, ORDERS).await?;
         Ok(NodeDetails {
-            node: Node::new(record, leads, reported.as_ref()),
+            node: Node::new(record, leads, reported.as_ref(), &held),
             actors: reported.map_or_else(Vec::new, |reported| Actor::all(reported.actors)),
             orders: orders.into_iter().map(CommandSummary::from).collect(),
         })
