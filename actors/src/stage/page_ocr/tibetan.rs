@@ -260,3 +260,70 @@ fn words(syllables: &[Syllable], line: &GrayImage, by_ink: bool) -> Vec<PlacedWo
     }
     words
 }
+
+#[cfg(test)]
+mod tests {
+    use image::Luma;
+
+    use super::*;
+
+    const SIZE: (u32, u32) = (1300, 200);
+    const HEIGHT: i32 = 30;
+    const WIDTH: i32 = 44;
+
+    /// Top of a line at column `x`: a bow as high as two lines.
+    fn top(x: i32) -> i32 {
+        let along = f64::from(x - 650) / 600.0;
+        60 + (60.0 * along * along).round() as i32
+    }
+
+    #[test]
+    fn words_of_a_bent_line_lie_where_their_ink_lies() {
+        let lefts: Vec<i32> = (1..20).map(|word| word * 60).collect();
+        let mut page = GrayImage::from_pixel(SIZE.0, SIZE.1, Luma([u8::MAX]));
+        for x in lefts.iter().flat_map(|left| *left..left + WIDTH) {
+            for y in top(x)..top(x) + HEIGHT {
+                page.put_pixel(x as u32, y as u32, Luma([0]));
+            }
+        }
+        let above = (50..1250).map(|x| Point::new(x, top(x) + 5));
+        let below = (50..1250).rev().map(|x| Point::new(x, top(x) + HEIGHT - 5));
+        let contour = above.chain(below).collect();
+        let mut cuts = cut_lines(page, false, None, vec![contour], &ExtractionConfig::default());
+        let (_, cut) = cuts.pop().expect("a line");
+        let syllables = lefts.iter().map(|left| Syllable {
+            text: "ཀ".to_owned(),
+            x_start: (left - cut.origin.x) as u32,
+            x_end: (left + WIDTH - cut.origin.x) as u32,
+            confidence: 1.0,
+        });
+        let text = LineText {
+            text: "ཀ".repeat(lefts.len()),
+            confidence: 1.0,
+            syllables: syllables.collect(),
+            inked: None,
+        };
+        let cut = CutPage {
+            geometry: PageGeometry::turned(SIZE.0, SIZE.1, 0.0),
+            images: Arc::new(vec![(cut.image, false)]),
+            places: vec![(cut.origin, cut.levelling)],
+        };
+        let line = cut.place(0, text, true).expect("words");
+        for (word, left) in line.words.iter().zip(&lefts) {
+            let tops = || (*left..left + WIDTH).map(top);
+            let ink = [
+                *left,
+                tops().min().unwrap_or(0),
+                left + WIDTH,
+                tops().max().unwrap_or(0) + HEIGHT,
+            ];
+            let distances = word
+                .bounds
+                .iter()
+                .zip(ink)
+                .map(|(edge, ink)| (edge - ink as f32).abs());
+            assert!(distances.fold(0.0, f32::max) <= 3.0, "{:?} {ink:?}", word.bounds);
+        }
+        assert_eq!(line.words.len(), lefts.len());
+    }
+}
