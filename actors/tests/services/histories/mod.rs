@@ -23,6 +23,9 @@ async fn holds(history: &History) -> Past {
 }
 
 proptest! {
+    // Each takes about half a second.
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
     /// Rows: 219, 233, 235, 236, 237, 242.
     #[test]
     fn whatever_happens_each_task_ends_once_for_a_reason(history in histories()) {
