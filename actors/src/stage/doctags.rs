@@ -210,7 +210,7 @@ impl PageStage for Doctags {
     type Fetched = Scan;
     type Row = BlockRow;
 
-    const VERSION: u32 = 2;
+    const VERSION: u32 = 3;
 
     fn image_name(row: &BlockRow) -> &str {
         &row.image_name

@@ -240,7 +240,7 @@ impl PageStage for LineDetection {
     type Fetched = Scan;
     type Row = LineDetectionRow;
 
-    const VERSION: u32 = 5;
+    const VERSION: u32 = 6;
 
     fn model_settings(&self, _: &JobConfig) -> Map<String, Value> {
         Map::from_iter([("threshold".to_owned(), json!(self.threshold))])

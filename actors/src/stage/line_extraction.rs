@@ -102,7 +102,7 @@ impl PageStage for LineExtraction {
     type Fetched = Option<Bytes>;
     type Row = LineImageRow;
 
-    const VERSION: u32 = 4;
+    const VERSION: u32 = 5;
 
     fn image_name(row: &LineImageRow) -> &str {
         &row.image_name

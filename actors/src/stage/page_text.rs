@@ -68,7 +68,7 @@ impl PageStage for PageText {
     type Fetched = Scan;
     type Row = PageTextRow;
 
-    const VERSION: u32 = 2;
+    const VERSION: u32 = 3;
 
     fn image_name(row: &PageTextRow) -> &str {
         &row.image_name

@@ -113,7 +113,7 @@ impl InkedLine {
 
     /// Takes off the mask what is marked of the line in a gap, if it has no ink there; returns whether there is something.
     fn part_at(&self, gutter: Gutter, mask: &mut GrayImage) -> bool {
-        let middle = (gutter.middle - self.shift).round() as i32 - self.corner.x;
+        let middle = (gutter.middle() - self.shift).round() as i32 - self.corner.x;
         let Some(without_ink) = usize::try_from(middle)
             .ok()
             .and_then(|middle| self.gap_at(middle))

@@ -10,13 +10,49 @@ const NEAR: f32 = 2.0;
 const PITCH: f32 = 2.0;
 /// Share of the boxes that may lie across the gap.
 const ACROSS: f32 = 0.4;
+/// Width of the hole of a leaf's string, in heights of a line; gaps between columns that hardly have lines are narrower.
+const HOLE: f32 = 1.0;
+/// Width of a picture in the middle of a leaf, in heights of a line.
+const PICTURE: f32 = 2.0;
+/// Largest number of lines on a leaf.
+const LEAF_LINES: usize = 9;
 
 /// Gap between two columns.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Gutter {
-    pub middle: f32,
+    /// Where the lines on its left end, most of them, and those on its right begin.
+    pub(super) sides: [f32; 2],
     /// Usual height of the lines beside it.
     pub line: f32,
+    /// Rows go on across it.
+    pub(super) is_crossed: bool,
+}
+
+/// Place of a box at a gap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    Left,
+    Right,
+    Across,
+}
+
+impl Gutter {
+    pub fn middle(&self) -> f32 {
+        let [start, end] = self.sides;
+        f32::midpoint(start, end)
+    }
+
+    /// The place of a box: one that ends or begins within the gap is not across it.
+    pub(super) fn side_of(&self, bounds: &Bounds) -> Side {
+        let [start, end] = self.sides;
+        if bounds[0] < start && bounds[2] > end {
+            Side::Across
+        } else if middle(bounds, 0) <= self.middle() {
+            Side::Left
+        } else {
+            Side::Right
+        }
+    }
 }
 
 /// Finds the gap between columns that the fewest boxes lie across; of several the widest.
@@ -31,7 +67,7 @@ pub(super) fn gutter(boxes: &[Bounds], rules: &ColumnRules) -> Option<Gutter> {
     let before = |values: &[f32], limit: f32| values.partition_point(|value| *value < limit);
     let all = ends.clone();
     ends.dedup();
-    let mut best: Option<(usize, f32, f32)> = None;
+    let mut best: Option<(usize, [f32; 2], bool)> = None;
     // A gap begins where some box ends.
     for start in ends {
         let on_left = all.partition_point(|end| *end <= start);
@@ -41,34 +77,49 @@ pub(super) fn gutter(boxes: &[Bounds], rules: &ColumnRules) -> Option<Gutter> {
             continue;
         }
         let end = starts[starts.len() - on_right];
-        let wins =
-            best.is_none_or(|(least, from, to)| across < least || across == least && end - start > to - from);
-        if wins && parts_columns(boxes, [start, end], line, rules) {
-            best = Some((across, start, end));
+        let wins = best.is_none_or(|(least, [from, to], _)| {
+            across < least || across == least && end - start > to - from
+        });
+        let beside = wins
+            .then(|| lines_beside(boxes, [start, end], line, rules))
+            .flatten();
+        let Some(beside) = beside else {
+            continue;
+        };
+        let gap = (end - start) / line;
+        let is_crossed = rules.beside_hole.is_some()
+            && across == 0
+            && gap >= PICTURE
+            && beside.iter().all(|lines| *lines <= LEAF_LINES);
+        let least = match rules.beside_hole {
+            Some(least) if gap >= HOLE && !is_crossed => least,
+            _ => rules.least_lines,
+        };
+        if beside.iter().all(|lines| *lines >= least) {
+            best = Some((across, [start, end], is_crossed));
         }
     }
-    best.map(|(_, start, end)| Gutter {
-        middle: f32::midpoint(start, end),
+    best.map(|(_, sides, is_crossed)| Gutter {
+        sides,
         line,
+        is_crossed,
     })
 }
 
-/// Decides whether a gap has a column of text on either side, beside each other.
-fn parts_columns(boxes: &[Bounds], [start, end]: [f32; 2], line: f32, rules: &ColumnRules) -> bool {
+/// Counts the lines of the columns of text on either side of a gap; `None` where there are none, or they are not beside each other.
+fn lines_beside(
+    boxes: &[Bounds],
+    [start, end]: [f32; 2],
+    line: f32,
+    rules: &ColumnRules,
+) -> Option<[usize; 2]> {
     let long = rules.long * line;
-    let left = long_lines(boxes.iter().filter(|bounds| bounds[2] <= start), long);
-    let right = long_lines(boxes.iter().filter(|bounds| bounds[0] >= end), long);
-    let (Some(left), Some(right)) = (left, right) else {
-        return false;
-    };
+    let left = long_lines(boxes.iter().filter(|bounds| bounds[2] <= start), long)?;
+    let right = long_lines(boxes.iter().filter(|bounds| bounds[0] >= end), long)?;
     let ending = left.iter().filter(|bounds| bounds[2] >= start - NEAR * line);
     let ending = sorted(ending.map(|bounds| bounds[0]));
-    let Some(edge) = ending
-        .get(ending.len() / 2)
-        .filter(|_| ending.len() >= rules.least_lines)
-    else {
-        return false;
-    };
+    let edge = ending.get(ending.len() / 2)?;
+    let lines_at_gap = ending.len();
     let left: Vec<&Bounds> = left
         .into_iter()
         .filter(|bounds| bounds[0] >= edge - line)
@@ -79,13 +130,11 @@ fn parts_columns(boxes: &[Bounds], [start, end]: [f32; 2], line: f32, rules: &Co
         .collect();
     // A title may reach beyond its column, into the next one to the right.
     let reached = sorted(right.iter().map(|bounds| bounds[2]));
-    let Some(reached) = reached.get(9 * reached.len() / 10) else {
-        return false;
-    };
-    left.len().min(right.len()) >= rules.least_lines
-        && is_column(&left, rules.filled * (start - edge))
+    let reached = reached.get(9 * reached.len() / 10)?;
+    let are_columns = is_column(&left, rules.filled * (start - edge))
         && is_column(&right, rules.filled * (reached - end))
-        && are_beside(&left, &right)
+        && are_beside(&left, &right);
+    are_columns.then_some([left.len().min(lines_at_gap), right.len()])
 }
 
 /// The boxes of a side that are `long` or longer; `None` if the others have more of the text.

@@ -6,7 +6,7 @@ mod columns;
 use std::cmp::Ordering;
 
 pub use columns::Gutter;
-use columns::gutter;
+use columns::{Side, gutter};
 
 /// Left, top, right and bottom of a box, upright on a page whose lines run to the right.
 pub type Bounds = [f32; 4];
@@ -31,6 +31,9 @@ pub struct ColumnRules {
     pub gap: f32,
     /// Share of a column's width that its usual line fills. Labels of a form fill less of the widest.
     pub filled: f32,
+    /// Lines that it has at least beside a gap that may be the hole of a leaf's string; `None` where there are no leaves. On leaves rows go on
+    /// beyond a picture in the middle.
+    pub beside_hole: Option<usize>,
 }
 
 impl ColumnRules {
@@ -40,15 +43,17 @@ impl ColumnRules {
         long: 5.0,
         gap: 0.7,
         filled: 0.8,
+        beside_hole: None,
     };
 
     /// The rules for lines on scans of text. Leaves have gaps in three or four lines about the holes of their strings, and those are read
-    /// across; half of a column may be verses, whose lines are short.
+    /// across; half of a column may be verses, whose lines are short, and columns of large letters have few and short ones.
     pub const LINES: Self = Self {
-        least_lines: 6,
-        long: 2.0,
+        least_lines: 5,
+        long: 1.0,
         gap: 0.5,
         filled: 0.4,
+        beside_hole: Some(6),
     };
 }
 
@@ -115,12 +120,16 @@ impl<'p> Page<'p> {
             return;
         };
         self.gutters.push((gutter, part.clone()));
+        if gutter.is_crossed {
+            self.rows_across(part, &gutter);
+            return;
+        }
         self.sort(&mut part, |bounds| middle(bounds, 1));
         // Boxes across the gap, such as headings, part the columns above them from those below.
         let (mut left, mut right, mut across) = (Vec::new(), Vec::new(), Vec::new());
         for index in part {
-            let [from, _, to, _] = self.boxes[index];
-            if from < gutter.middle && to > gutter.middle {
+            let side = gutter.side_of(&self.boxes[index]);
+            if side == Side::Across {
                 self.columns(
                     std::mem::take(&mut left),
                     std::mem::take(&mut right),
@@ -131,7 +140,7 @@ impl<'p> Page<'p> {
                 continue;
             }
             self.rows(std::mem::take(&mut across));
-            if to <= gutter.middle {
+            if side == Side::Left {
                 left.push(index);
             } else {
                 right.push(index);
@@ -181,10 +190,27 @@ impl<'p> Page<'p> {
     }
 
     /// Reads boxes as a block, row by row: those whose middles lie within each other's height are in one row.
-    fn rows(&mut self, mut part: Vec<usize>) {
+    fn rows(&mut self, part: Vec<usize>) {
         if part.is_empty() {
             return;
         }
+        let rows = self.in_rows(part).concat();
+        self.blocks.push(rows);
+    }
+
+    /// Reads rows that go on across a gap; what is on either side of it in a row is a block.
+    fn rows_across(&mut self, part: Vec<usize>, gutter: &Gutter) {
+        for row in self.in_rows(part) {
+            let (left, right): (Vec<usize>, Vec<usize>) = row
+                .into_iter()
+                .partition(|&index| gutter.side_of(&self.boxes[index]) == Side::Left);
+            self.blocks
+                .extend([left, right].into_iter().filter(|side| !side.is_empty()));
+        }
+    }
+
+    /// Returns the rows of boxes from top to bottom, each from left to right.
+    fn in_rows(&self, mut part: Vec<usize>) -> Vec<Vec<usize>> {
         self.sort(&mut part, |bounds| middle(bounds, 1));
         let is_same_row = |one: &usize, other: &usize| {
             let (one, other) = (&self.boxes[*one], &self.boxes[*other]);
@@ -194,7 +220,7 @@ impl<'p> Page<'p> {
         for row in &mut rows {
             self.sort(row, |bounds| bounds[0]);
         }
-        self.blocks.push(rows.concat());
+        rows
     }
 
     /// Sorts by a key; equal keys by all edges, so that the order of the boxes is of no account.

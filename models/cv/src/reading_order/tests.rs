@@ -35,6 +35,46 @@ fn columns_are_read_one_after_the_other_between_headings() {
 }
 
 #[test]
+fn lines_that_end_or_begin_in_the_gap_are_of_their_column() {
+    let mut left = column(0.0, 0..12, 180.0);
+    left[5] = line(0.0, 75.0, 200.0);
+    let mut right = column(215.0, 0..12, 180.0);
+    right[7] = line(205.0, 105.0, 190.0);
+    assert_read(&[left, right].concat());
+}
+
+/// Blocks of two columns of so many rows of lines.
+fn blocks_of(rows: usize, width: f32) -> Vec<Vec<Bounds>> {
+    let boxes = [column(0.0, 0..rows, width), column(width + 80.0, 0..rows, width)].concat();
+    let blocks = text_blocks(&boxes, &ColumnRules::LINES).into_iter();
+    blocks
+        .map(|block| block.into_iter().map(|place| boxes[place]).collect())
+        .collect()
+}
+
+#[test]
+fn rows_of_a_leaf_go_on_across_the_picture_in_its_middle() {
+    let parts = (0..6).flat_map(|row| [0.0, 480.0].map(|x| vec![line(x, row as f32 * 15.0, 400.0)]));
+    assert_eq!(blocks_of(6, 400.0), parts.collect::<Vec<_>>());
+    assert_eq!(blocks_of(20, 400.0).len(), 2, "a page");
+}
+
+#[test]
+fn few_lines_are_columns_where_the_gap_is_too_narrow_for_a_hole() {
+    let blocks = |gap: f32| {
+        let beside = [column(0.0, 2..7, 180.0), column(180.0 + gap, 2..7, 180.0)].concat();
+        let across = [
+            column(0.0, 0..2, 360.0 + gap),
+            beside,
+            column(0.0, 7..8, 360.0 + gap),
+        ]
+        .concat();
+        text_blocks(&across, &ColumnRules::LINES).len()
+    };
+    assert_eq!((blocks(8.0), blocks(15.0)), (4, 1));
+}
+
+#[test]
 fn there_may_be_three_columns_with_pictures_in_them() {
     let page = [
         column(0.0, 0..30, 140.0),
