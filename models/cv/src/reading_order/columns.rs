@@ -20,7 +20,7 @@ const LEAF_LINES: usize = 9;
 /// Gap between two columns.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Gutter {
-    /// Where the lines on its left end, most of them, and those on its right begin.
+    /// Ends of most lines on its left, and beginnings of those on its right.
     pub(super) sides: [f32; 2],
     /// Usual height of the lines beside it.
     pub line: f32,
@@ -40,6 +40,11 @@ impl Gutter {
     pub fn middle(&self) -> f32 {
         let [start, end] = self.sides;
         f32::midpoint(start, end)
+    }
+
+    fn width(&self) -> f32 {
+        let [start, end] = self.sides;
+        end - start
     }
 
     /// The place of a box: one that ends or begins within the gap is not across it.
@@ -67,7 +72,7 @@ pub(super) fn gutter(boxes: &[Bounds], rules: &ColumnRules) -> Option<Gutter> {
     let before = |values: &[f32], limit: f32| values.partition_point(|value| *value < limit);
     let all = ends.clone();
     ends.dedup();
-    let mut best: Option<(usize, [f32; 2], bool)> = None;
+    let mut best: Option<(usize, Gutter)> = None;
     // A gap begins where some box ends.
     for start in ends {
         let on_left = all.partition_point(|end| *end <= start);
@@ -77,33 +82,33 @@ pub(super) fn gutter(boxes: &[Bounds], rules: &ColumnRules) -> Option<Gutter> {
             continue;
         }
         let end = starts[starts.len() - on_right];
-        let wins = best.is_none_or(|(least, [from, to], _)| {
-            across < least || across == least && end - start > to - from
-        });
+        let mut found = Gutter {
+            sides: [start, end],
+            line,
+            is_crossed: false,
+        };
+        let wins = best
+            .is_none_or(|(least, other)| across < least || across == least && found.width() > other.width());
         let beside = wins
-            .then(|| lines_beside(boxes, [start, end], line, rules))
+            .then(|| lines_beside(boxes, found.sides, line, rules))
             .flatten();
         let Some(beside) = beside else {
             continue;
         };
-        let gap = (end - start) / line;
-        let is_crossed = rules.beside_hole.is_some()
+        let gap = found.width() / line;
+        found.is_crossed = rules.beside_hole.is_some()
             && across == 0
             && gap >= PICTURE
             && beside.iter().all(|lines| *lines <= LEAF_LINES);
         let least = match rules.beside_hole {
-            Some(least) if gap >= HOLE && !is_crossed => least,
+            Some(least) if gap >= HOLE && !found.is_crossed => least,
             _ => rules.least_lines,
         };
         if beside.iter().all(|lines| *lines >= least) {
-            best = Some((across, [start, end], is_crossed));
+            best = Some((across, found));
         }
     }
-    best.map(|(_, sides, is_crossed)| Gutter {
-        sides,
-        line,
-        is_crossed,
-    })
+    best.map(|(_, gutter)| gutter)
 }
 
 /// Counts the lines of the columns of text on either side of a gap; `None` where there are none, or they are not beside each other.
