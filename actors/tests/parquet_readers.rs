@@ -111,6 +111,7 @@ fn line_image_row(i: i32) -> LineImageRow {
         image_width: 100,
         image_height: 40,
         is_binary: false,
+        is_levelled: (i % 3 > 0).then_some(i % 2 == 0),
     }
 }
 

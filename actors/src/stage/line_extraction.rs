@@ -60,6 +60,7 @@ pub(super) struct Cut {
     line: TextLine,
     origin: parkhang_models::page::geometry::Rect,
     pub(super) size: (u32, u32),
+    is_levelled: bool,
     /// `None` in a job that keeps no pictures.
     jpeg: Option<Vec<u8>>,
 }
@@ -102,7 +103,7 @@ impl PageStage for LineExtraction {
     type Fetched = Option<Bytes>;
     type Row = LineImageRow;
 
-    const VERSION: u32 = 5;
+    const VERSION: u32 = 6;
 
     fn image_name(row: &LineImageRow) -> &str {
         &row.image_name
@@ -215,6 +216,7 @@ impl PageStage for LineExtraction {
                 image_width: i32::try_from(cut.size.0).unwrap_or(i32::MAX),
                 image_height: i32::try_from(cut.size.1).unwrap_or(i32::MAX),
                 is_binary: row.is_binary,
+                is_levelled: Some(cut.is_levelled),
             });
             images.extend(image.map(|(key, jpeg)| (key, Bytes::from(jpeg))));
         }
@@ -254,13 +256,14 @@ fn cut_page(
         config,
     )
     .into_iter()
-    .map(|(line, LineImage { image, origin, .. })| {
-        let jpeg = encode_jpeg(&image, image_quality(bilevel))
+    .map(|(line, cut)| {
+        let jpeg = encode_jpeg(&cut.image, image_quality(bilevel))
             .map_err(|error| (ErrorCategory::Runtime, error.to_string()))?;
         Ok(Cut {
             line,
-            origin,
-            size: image.dimensions(),
+            origin: cut.origin,
+            size: cut.image.dimensions(),
+            is_levelled: cut.levelling.is_some(),
             jpeg: Some(jpeg),
         })
     })
@@ -277,6 +280,7 @@ pub(super) fn place_page(size: (u32, u32), contours: Vec<Vec<Point>>, config: &E
                 line,
                 origin,
                 size: (origin.width.unsigned_abs(), origin.height.unsigned_abs()),
+                is_levelled: place.is_levelled(),
                 jpeg: None,
             }
         })

@@ -74,6 +74,11 @@ impl LinePlace {
         self.cut.bounds(config.trim)
     }
 
+    /// Returns true if the line is made level before it is cut.
+    pub fn is_levelled(&self) -> bool {
+        self.levelling.is_some()
+    }
+
     /// Cuts the image out of its page, which has the size that the place was found for.
     pub fn cut(&self, page: &GrayImage, config: &ExtractionConfig) -> LineImage {
         match &self.levelling {

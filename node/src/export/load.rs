@@ -146,7 +146,10 @@ impl Place {
             left: line.crop_x,
             top,
             bottom,
-            levelling: Levelling::of(&core),
+            // A job of the first generation, or of an earlier build, has cut its lines as they lie.
+            levelling: (line.is_levelled == Some(true))
+                .then(|| Levelling::of(&core))
+                .flatten(),
         };
         let clamp = |Point { x, y }| Point::new(x, y.max(place.row(x, top)).min(place.row(x, bottom)));
         Self {
@@ -201,5 +204,68 @@ fn line_document(text: &OcrResultRow, place: &Place, to_scan: &PageGeometry) -> 
         confidence: text.confidence,
         segments: text.segments.iter().map(segment).collect(),
         corrected: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A line of the page that falls by 40 rows over 400 columns, as it was cut, with the text of its image.
+    fn slanting(is_levelled: Option<bool>) -> (LineImageRow, OcrResultRow) {
+        let contour = vec![[0, 50], [399, 90], [399, 110], [0, 70]];
+        let line = LineImageRow {
+            image_name: "page".to_owned(),
+            line_index: 0,
+            line_image_path: String::new(),
+            line_guid: "line".to_owned(),
+            bbox_x: 0,
+            bbox_y: 50,
+            bbox_w: 400,
+            bbox_h: 61,
+            center_x: 200,
+            center_y: 80,
+            contour,
+            page_index: 0,
+            crop_x: 0,
+            crop_y: 60,
+            crop_w: 400,
+            crop_h: 40,
+            image_width: 400,
+            image_height: 40,
+            is_binary: false,
+            is_levelled,
+        };
+        let text = OcrResultRow {
+            image_name: line.image_name.clone(),
+            line_index: 0,
+            line_guid: line.line_guid.clone(),
+            text: "ཀ".to_owned(),
+            encoding: TextEncoding::Unicode,
+            page_index: 0,
+            confidence: None,
+            segments: Vec::new(),
+            outline: None,
+            alignment: None,
+            perplexity: None,
+            sources: None,
+            ink_y: None,
+            ink_h: None,
+        };
+        (line, text)
+    }
+
+    #[test]
+    fn rows_count_on_the_line_as_it_was_cut() {
+        let first_row = |is_levelled, x| {
+            let (line, text) = slanting(is_levelled);
+            let place = Place::of_line(&line, &text);
+            place.row(x, place.top)
+        };
+        for as_it_lies in [None, Some(false)] {
+            assert_eq!([first_row(as_it_lies, 20), first_row(as_it_lies, 380)], [60, 60]);
+        }
+        let levelled = [first_row(Some(true), 20), first_row(Some(true), 380)];
+        assert!((34..=38).contains(&(levelled[1] - levelled[0])), "{levelled:?}");
     }
 }

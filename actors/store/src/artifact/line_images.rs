@@ -29,5 +29,8 @@ artifact_row! {
         image_height: i32,
         /// True if the page came as one bit per pixel.
         is_binary: bool,
+        /// True if the columns of the line were moved up or down until it was level, and its image cut then. Absent in tables of earlier
+        /// builds, and taken for false.
+        is_levelled: Option<bool>,
     }
 }

@@ -73,7 +73,8 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn line_image_row()(name in ".{0,9}", numbers in any::<[i32; 14]>(), contour in contour(), is_binary: bool) -> LineImageRow {
+    fn line_image_row()(name in ".{0,9}", numbers in any::<[i32; 14]>(), contour in contour(), is_binary: bool, is_levelled: Option<bool>)
+        -> LineImageRow {
         let [line_index, bbox_x, bbox_y, bbox_w, bbox_h, center_x, center_y, page_index, crop_x, crop_y, crop_w, crop_h,
             image_width, image_height] = numbers;
         LineImageRow {
@@ -81,7 +82,7 @@ prop_compose! {
             line_guid: format!("guid-{name}"),
             image_name: name,
             line_index, bbox_x, bbox_y, bbox_w, bbox_h, center_x, center_y, contour, page_index, crop_x, crop_y, crop_w,
-            crop_h, image_width, image_height, is_binary,
+            crop_h, image_width, image_height, is_binary, is_levelled,
         }
     }
 }
