@@ -102,6 +102,28 @@ async fn a_stage_that_no_node_runs_is_an_alarm_while_work_waits_for_it() {
     sandbox.stop().await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_stops_misses_no_stage() {
+    let stage = FakeStage::new("line_detection", Script::UntilDrained).shared();
+    let unserved = watch::Sender::default();
+    let mut alarm = unserved.subscribe();
+    let sandbox = Sandbox::builder()
+        .job(job_through(&[stage.logic()], 3))
+        .configured(|config| config.unserved = unserved)
+        .start()
+        .await;
+    let node = sandbox.node(plan(stage.clone())).await;
+    stage.has_begun(1).await;
+    sandbox.orchestrator.drain();
+    sandbox.orchestrator.idle(sandbox.job().id).await.unwrap();
+    node.drain().await;
+
+    let raised = alarm.wait_for(|stages| !stages.is_empty());
+    let raised = tokio::time::timeout(Duration::from_secs(120), raised).await;
+    assert!(raised.is_err(), "{raised:?}");
+    sandbox.stop().await;
+}
+
 /// What a node tells of itself that takes its work from the database.
 fn pulling(stage: &StageName, state: NodeState) -> NodeSnapshot {
     let node = NodeRecord {

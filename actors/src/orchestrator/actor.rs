@@ -166,6 +166,8 @@ impl Actor for Orchestrator {
                     detached::send_later(&myself, delay, OrchestratorMsg::WriteMarkers)
                 }
             },
+            // Pools that leave because they are drained are not missed.
+            OrchestratorMsg::Unserved(_) if state.draining => {}
             OrchestratorMsg::Unserved(stages) => state.unserved.found(stages, &state.members.stages()),
             OrchestratorMsg::PassEnded(result) => state.pass_ended(result, &myself),
             OrchestratorMsg::Drain => {
