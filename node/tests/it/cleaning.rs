@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use parkhang_store::artifact::{ArtifactLayout, OcrResultRow};
 use parkhang_test_support::Wait;
@@ -181,8 +182,11 @@ fn a_volume_waits_for_a_service_that_is_away_and_says_so() {
             .exits(0)
             .json()
     };
-    let why =
-        Wait::until("the volume waits for the service").sees(why, |why| why["blocker"] == "service_paused");
+    // It waits for seconds at a time, between tries that go on for longer.
+    let why = Wait::until("the volume waits for the service")
+        .at_most(Duration::from_secs(180))
+        .looking_every(Duration::from_millis(200))
+        .sees(why, |why| why["blocker"] == "service_paused");
     let reason = why["reason"].as_str().unwrap();
     assert!(
         reason.starts_with("cleaner, which does clean, is left alone and tried again ")
