@@ -66,7 +66,7 @@ pub async fn load_volume(store: &dyn ArtifactStore, stored: &StoredVolume) -> Re
             Some(outline) => Some(Place::of_outline(outline)),
             None => geometry
                 .get(row.line_guid.as_str())
-                .map(|line| Place::of_line(line, row)),
+                .map(|line| Place::of_line(line, row.ink_y.zip(row.ink_h))),
         };
         let placed = rows.iter().filter_map(|row| Some((*row, place(row)?)));
         documents.insert(
@@ -128,12 +128,12 @@ struct Place {
 }
 
 impl Place {
-    /// Place of a line that was cut out of the page and read.
-    fn of_line(line: &LineImageRow, text: &OcrResultRow) -> Self {
+    /// Place of a line that was cut out of the page and read: `ink` is the first row of its image with ink, and the number of rows from there on.
+    fn of_line(line: &LineImageRow, ink: Option<(i32, i32)>) -> Self {
         let core: Vec<Point> = line.contour.iter().map(|[x, y]| Point::new(*x, *y)).collect();
         let (first, last) = (line.crop_y, line.crop_y.saturating_add(line.crop_h - 1));
-        let (top, bottom) = match (text.ink_y, text.ink_h) {
-            (Some(y), Some(height @ 1..)) => {
+        let (top, bottom) = match ink {
+            Some((y, height @ 1..)) => {
                 let top = first.saturating_add(y).clamp(first, last.max(first));
                 (top, top.saturating_add(height - 1).min(last))
             }
@@ -211,10 +211,10 @@ fn line_document(text: &OcrResultRow, place: &Place, to_scan: &PageGeometry) -> 
 mod tests {
     use super::*;
 
-    /// A line of the page that falls by 40 rows over 400 columns, as it was cut, with the text of its image.
-    fn slanting(is_levelled: Option<bool>) -> (LineImageRow, OcrResultRow) {
+    /// A line of the page that falls by 40 rows over 400 columns, as it was cut.
+    fn slanting(is_levelled: Option<bool>) -> LineImageRow {
         let contour = vec![[0, 50], [399, 90], [399, 110], [0, 70]];
-        let line = LineImageRow {
+        LineImageRow {
             image_name: "page".to_owned(),
             line_index: 0,
             line_image_path: String::new(),
@@ -235,31 +235,13 @@ mod tests {
             image_height: 40,
             is_binary: false,
             is_levelled,
-        };
-        let text = OcrResultRow {
-            image_name: line.image_name.clone(),
-            line_index: 0,
-            line_guid: line.line_guid.clone(),
-            text: "ཀ".to_owned(),
-            encoding: TextEncoding::Unicode,
-            page_index: 0,
-            confidence: None,
-            segments: Vec::new(),
-            outline: None,
-            alignment: None,
-            perplexity: None,
-            sources: None,
-            ink_y: None,
-            ink_h: None,
-        };
-        (line, text)
+        }
     }
 
     #[test]
     fn rows_count_on_the_line_as_it_was_cut() {
         let first_row = |is_levelled, x| {
-            let (line, text) = slanting(is_levelled);
-            let place = Place::of_line(&line, &text);
+            let place = Place::of_line(&slanting(is_levelled), None);
             place.row(x, place.top)
         };
         for as_it_lies in [None, Some(false)] {
