@@ -182,23 +182,29 @@ fn a_volume_waits_for_a_service_that_is_away_and_says_so() {
             .exits(0)
             .json()
     };
-    // It waits for seconds at a time, between tries that go on for longer.
-    let why = Wait::until("the volume waits for the service")
-        .at_most(Duration::from_secs(180))
-        .looking_every(Duration::from_millis(200))
-        .sees(why, |why| why["blocker"] == "service_paused");
+    // Its node waits with the lease in its hands, and gives it back after some tries.
+    let why =
+        Wait::until("the volume waits for the service").sees(why, |why| why["blocker"] == "service_paused");
     let reason = why["reason"].as_str().unwrap();
     assert!(
         reason.starts_with("cleaner, which does clean, is left alone and tried again ")
-            && reason.contains("waiting for service cleaner: HTTP 503"),
+            && reason.contains("HTTP 503"),
         "{reason}"
     );
-    let shown = finish(site.command(["tasks", "show", JOB, "W1-I0", "--json"]))
-        .exits(0)
-        .json();
-    assert_eq!(
-        (&shown["category"], &shown["attempts"]),
-        (&json!("service"), &json!(0))
+    let show = || {
+        finish(site.command(["tasks", "show", JOB, "W1-I0", "--json"]))
+            .exits(0)
+            .json()
+    };
+    let shown = Wait::until("a run gives the volume back")
+        .at_most(Duration::from_secs(180))
+        .sees(show, |task| task["category"] == "service");
+    assert_eq!(shown["attempts"], json!(0));
+    assert!(
+        shown
+            .to_string()
+            .contains("waiting for service cleaner: HTTP 503"),
+        "{shown}"
     );
     is_away.store(false, Ordering::Relaxed);
     finish(site.command(["job", "status", JOB, "--wait"])).exits(0);

@@ -7,18 +7,18 @@
 mod message;
 mod service;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use self::service::{reader_away, service_paused};
+use self::service::{reader_away, reader_paused, service_paused};
 use super::placement::{FreeSlots, Held, place};
 use super::poison::is_suspect;
 use super::spending::paused_for;
 use super::transition::runnable_stage;
 use crate::domain::{
-    Amount, Job, JobId, JobStatus, NamedModels, NodeRecord, NodeState, PoolInfo, Position, ServiceRecord,
-    Spending, StageError, StageName, Task, TaskStatus, WorkerId,
+    Amount, EngineRecord, Job, JobId, JobStatus, NamedModels, NodeRecord, NodeState, PoolInfo, Position,
+    ServiceRecord, Spending, StageError, StageName, Task, TaskStatus, WorkerId,
 };
 pub use message::{Message, Unsent};
 
@@ -83,7 +83,7 @@ pub enum Reason {
     /// The job names no model for the stage, and the nodes that run it have loaded different ones. It keeps no task from running, but
     /// is rarely meant.
     MixedModels { stage: StageName, loaded: Vec<String> },
-    /// The service that does the stage is left alone for a while, as it has failed.
+    /// The service that does the stage, or that a worker asks for it, is left alone for a while, as it has failed.
     ServicePaused {
         stage: StageName,
         service: String,
@@ -182,6 +182,8 @@ pub struct ClusterFacts {
     pub held: Vec<Held>,
     /// Services that do stages, as their leader found them last.
     pub services: Vec<ServiceRecord>,
+    /// Services that nodes ask while their stages wait, by the name of the node, as it found them last.
+    pub engines: BTreeMap<String, Vec<EngineRecord>>,
     /// Spending of the jobs in question at services.
     pub spending: Vec<Spending>,
     pub now: DateTime<Utc>,
@@ -214,6 +216,11 @@ impl ClusterFacts {
                 .collect(),
             held,
             services: Vec::new(),
+            engines: heard_of
+                .iter()
+                .filter(|node| !node.engines.is_empty())
+                .map(|node| (node.name.clone(), node.engines.clone()))
+                .collect(),
             spending: Vec::new(),
             now,
         }
@@ -252,7 +259,7 @@ impl ClusterFacts {
 /// Checks all conditions for a task to run, in the order in which placement does, and returns the first that does not hold. `message` is
 /// that of its next lease, where work goes through queues.
 pub fn of_task(task: &Task, job: &Job, cluster: &ClusterFacts, message: Option<&Message>) -> Reason {
-    if let Some(reason) = lease_reason(task, cluster) {
+    if let Some(reason) = lease_reason(task, job, cluster) {
         return reason;
     }
     let Some(stage) = runnable_stage(task, &job.pipeline, job.config.retry_scope) else {
@@ -354,8 +361,8 @@ fn at_rest(job: &Job, cluster: &ClusterFacts) -> Reason {
     }
 }
 
-/// Reason that lies in the task alone: it has ended, or is leased.
-fn lease_reason(task: &Task, cluster: &ClusterFacts) -> Option<Reason> {
+/// Reason that needs no look at placement: the task has ended, or is leased.
+fn lease_reason(task: &Task, job: &Job, cluster: &ClusterFacts) -> Option<Reason> {
     let stage = match &task.position {
         Position::Done => return Some(Reason::Finished),
         Position::Pending => return None,
@@ -373,7 +380,8 @@ fn lease_reason(task: &Task, cluster: &ClusterFacts) -> Option<Reason> {
                 until,
             });
         }
-        return Some(Reason::Running { stage, worker, until });
+        let waits = reader_paused(job, &stage, worker.node(), cluster);
+        return Some(waits.unwrap_or(Reason::Running { stage, worker, until }));
     }
     Some(Reason::Overdue {
         stage,

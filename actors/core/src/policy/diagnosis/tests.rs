@@ -34,6 +34,7 @@ fn cluster(pools: &[PoolInfo], held: &[Held]) -> ClusterFacts {
         pools: pools.to_vec(),
         held: held.to_vec(),
         services: Vec::new(),
+        engines: BTreeMap::new(),
         spending: Vec::new(),
         now: at(0),
     }
