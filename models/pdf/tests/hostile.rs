@@ -94,12 +94,22 @@ const DRAWN: &[u8] = b"q 595 0 0 842 0 0 cm /I Do Q";
 const PICTURE: &str = "/I 6 0 R";
 
 fn with_picture(entries: &str, data: &[u8]) -> Vec<u8> {
+    with_picture_named("I", entries, data)
+}
+
+fn with_picture_named(name: &str, entries: &str, data: &[u8]) -> Vec<u8> {
     let entries = format!("/Type/XObject/Subtype/Image/ColorSpace/DeviceGray{entries}");
     page(
-        &format!("/XObject<<{PICTURE}>>"),
-        stream("", DRAWN),
+        &format!("/XObject<</{name} 6 0 R>>"),
+        stream("", format!("q 595 0 0 842 0 0 cm /{name} Do Q").as_bytes()),
         vec![stream(&entries, data)],
     )
+}
+
+fn lzw(bytes: &[u8]) -> Vec<u8> {
+    weezl::encode::Encoder::with_tiff_size_switch(weezl::BitOrder::Msb, 8)
+        .encode(bytes)
+        .unwrap()
 }
 
 #[test]
@@ -127,6 +137,111 @@ fn bombs_of_deflate_are_refused_before_they_are_inflated() {
             "a stream in bytes"
         );
     }
+}
+
+#[test]
+fn a_name_that_the_document_chooses_hides_nothing() {
+    let twice = deflated(&deflated(&vec![b' '; 30_000_000]));
+    let filter = "/Filter[/FlateDecode/FlateDecode]";
+    for name in [
+        "A",
+        "AA",
+        "P",
+        "Parent",
+        "Dest",
+        "Popup",
+        "Metadata",
+        "PieceInfo",
+        "Resources",
+    ] {
+        let size = "/Width 100/Height 100/BitsPerComponent 8";
+        let what = refused(with_picture_named(name, &format!("{size}{filter}"), &twice));
+        assert_eq!(what, "a picture in bytes", "{name}");
+        let glyph = format!(
+            "<</Type/Font/Subtype/Type3/FontBBox[0 0 9 9]/FontMatrix[.1 0 0 .1 0 0]/FirstChar 97/LastChar 97/Widths[9]\
+            /Encoding<</Differences[97/{name}]>>/CharProcs<</{name} 7 0 R>>>>"
+        );
+        let shown = stream("", format!("BT /{name} 9 Tf (a) Tj ET").as_bytes());
+        let resources = format!("/Font<</{name} 6 0 R>>");
+        let what = refused(page(
+            &resources,
+            shown,
+            vec![glyph.into(), stream(filter, &twice)],
+        ));
+        assert_eq!(what, "a stream in bytes", "{name}");
+    }
+}
+
+#[test]
+fn chains_of_filters_are_weighed_to_their_end() {
+    let bomb = deflated(&vec![b' '; 30_000_000]);
+    let size = "/Width 100/Height 100/BitsPerComponent 8";
+    let data = lzw(&deflated(&bomb));
+    let what = refused(with_picture(
+        &format!("{size}/Filter[/LZWDecode/FlateDecode/FlateDecode]"),
+        &data,
+    ));
+    assert_eq!(what, "a picture in bytes");
+    for filters in [
+        "[/DCTDecode/RunLengthDecode]",
+        "[/JPXDecode/FlateDecode]",
+        "[/CCITTFaxDecode/CCITTFaxDecode]",
+    ] {
+        let document = open(with_picture(&format!("{size}/Filter{filters}"), &bomb)).unwrap();
+        let error = document.text(0).unwrap_err();
+        assert!(
+            error.to_string().contains("a filter follows one of pictures"),
+            "{filters}: {error}"
+        );
+        document.text(1).unwrap();
+    }
+}
+
+#[test]
+fn parameters_of_a_picture_are_found_whatever_their_shape() {
+    let small = "/Width 100/Height 100/BitsPerComponent 1";
+    let large = "<</K -1/Columns 60000/Rows 60000>>";
+    for entries in [
+        format!("/Filter/CCITTFaxDecode/DP{large}/DecodeParms<<>>"),
+        format!("/Filter[/CCITTFaxDecode]/DecodeParms[{large}<</Columns 8/Rows 8>>]"),
+        format!("/F/CCF/DP{large}"),
+    ] {
+        let what = refused(with_picture(&format!("{small}{entries}"), &[0; 10]));
+        assert!(what.contains("pixels"), "{entries}: {what}");
+    }
+    // Of the wrong shape: the library takes the usual ones.
+    let high =
+        "/Width 1/Height 60000/BitsPerComponent 1/Filter/CCITTFaxDecode/DecodeParms[<</Columns 1/Rows 1>>]";
+    assert!(refused(with_picture(high, &[0; 10])).contains("pixels"));
+}
+
+#[test]
+fn pictures_in_the_content_itself_are_weighed() {
+    let bomb = deflated(&vec![0; 30_000_000]);
+    let inline = |entries: &str, data: &[u8]| {
+        let head = format!("q 595 0 0 842 0 0 cm BI /W 1/H 1/BPC 8/CS/G{entries} ID ");
+        [head.as_bytes(), data, b" EI Q"].concat()
+    };
+    let form = "/Subtype/Form/BBox[0 0 595 842]";
+    for (entries, data, expected) in [
+        ("/F/Fl", bomb, "a picture in bytes"),
+        (
+            "/F/CCF/DP<</K -1/Columns 60000/Rows 60000>>",
+            vec![0; 10],
+            "the number of pixels of a picture",
+        ),
+    ] {
+        let content = inline(entries, &data);
+        assert_eq!(refused(page("", stream("", &content), Vec::new())), expected);
+        let forms = vec![stream(form, &content)];
+        let file = page(&format!("/XObject<<{PICTURE}>>"), stream("", b"/I Do"), forms);
+        assert_eq!(refused(file), expected);
+    }
+    let small = stream("", &inline("", b"x").repeat(9));
+    open(page("", small, Vec::new()))
+        .unwrap()
+        .pixels(0, 20.0)
+        .unwrap();
 }
 
 #[test]
@@ -336,11 +451,64 @@ fn streams_that_opening_decodes_are_refused() {
             "/Type/Obj#53tm/N 9/First 5/Filter[/FlateDecode/FlateDecode]",
             deflated(&bomb),
         ),
+        // Cross-references of no type, and a type with what looks like the beginning of another object behind it.
+        ("/W[1 4 2]/Size 9/Filter/FlateDecode", bomb.clone()),
+        (
+            "/Type/ObjStm/N 9/First 5/Filter/FlateDecode/X( obj<</Y 1%)\n",
+            bomb.clone(),
+        ),
+        // Behind so much that a look at the bytes before the data does not show it.
+        (
+            &format!(
+                "/Type/ObjStm/N 9/First 5/Filter/FlateDecode/X({})",
+                " ".repeat(9_000)
+            ),
+            bomb.clone(),
+        ),
     ] {
         let file = page("", stream("", b""), vec![stream(entries, &data)]);
         let error = open(file).unwrap_err();
         assert!(matches!(error, PdfError::TooLarge { .. }), "{entries}: {error}");
     }
+}
+
+#[test]
+fn a_stream_is_weighed_if_cross_references_lead_to_it() {
+    let bomb = deflated(&vec![b'1'; 30_000_000]);
+    let picture = "/Type/XObject/Subtype/Image/Width 1/Height 1/Filter/FlateDecode";
+    // Rows of a kind, a number of two bytes, and a place: object 6 is free, and objects lie in 6.
+    for (row, is_refused) in [([0, 0, 6, 0], false), ([2, 0, 6, 0], true)] {
+        let references = stream("/W[1 2 1]/Size 9", &row);
+        let file = page("", stream("", b""), vec![stream(picture, &bomb), references]);
+        let opened = open(file).map(|document| document.page_count());
+        match opened {
+            Err(PdfError::TooLarge { what, .. }) if is_refused => {
+                assert_eq!(what, "a stream of its objects in bytes");
+            }
+            Ok(2) if !is_refused => {}
+            other => panic!("{row:?}: {other:?}"),
+        }
+    }
+    // As broken cross-references are mended, objects are looked for by the last number before.
+    let unnumbered = b"<</Type/ObjStm/N 1/First 5/Length 1>>stream\nx\nendstream";
+    let file = page("", stream("", b""), vec![[b"7 ".as_slice(), unnumbered].concat()]);
+    let error = open(file).unwrap_err();
+    assert!(error.to_string().contains("no number before it"), "{error}");
+}
+
+#[test]
+fn streams_of_objects_are_bounded_together() {
+    let objects = stream(
+        "/Type/ObjStm/N 1/First 5/Filter/FlateDecode",
+        &deflated(&vec![b'1'; 900_000]),
+    );
+    let file = |count: usize| page("", stream("", b""), vec![objects.clone(); count]);
+    assert_eq!(open(file(4)).unwrap().page_count(), 2);
+    let error = open(file(5)).unwrap_err();
+    assert!(
+        error.to_string().contains("the streams of its objects"),
+        "{error}"
+    );
 }
 
 #[test]

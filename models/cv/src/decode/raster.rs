@@ -9,8 +9,12 @@ use image::{DynamicImage, GrayImage, ImageDecoder, ImageFormat, ImageReader, Lim
 
 use super::{DecodeError, DecodeLimits, DecodeWarning, PageFormat, Raw, RawHeader, gray};
 
+/// Bytes that a decoder may use for what stands before the pixels. A profile of colours, which nothing here reads, is decoded with the header and
+/// may stand for a thousand times its bytes.
+const MAX_HEADER: u64 = 16 << 20;
+
 pub(super) fn decode(bytes: &[u8], format: PageFormat, limits: &DecodeLimits) -> Result<Raw, DecodeError> {
-    let mut decoder = open(bytes, format, Some(limits.max_bytes))?;
+    let mut decoder = open(bytes, format, limits.max_bytes)?;
     let (width, height) = decoder.dimensions();
     limits.check(
         width,
@@ -34,7 +38,7 @@ pub(super) fn decode(bytes: &[u8], format: PageFormat, limits: &DecodeLimits) ->
 }
 
 pub(super) fn probe(bytes: &[u8], format: PageFormat) -> Result<RawHeader, DecodeError> {
-    let mut decoder = open(bytes, format, None)?;
+    let mut decoder = open(bytes, format, MAX_HEADER)?;
     let (width, height) = decoder.dimensions();
     let orientation = decoder.orientation().unwrap_or(Orientation::NoTransforms);
     Ok(RawHeader {
@@ -44,11 +48,7 @@ pub(super) fn probe(bytes: &[u8], format: PageFormat) -> Result<RawHeader, Decod
     })
 }
 
-fn open(
-    bytes: &[u8],
-    format: PageFormat,
-    max_bytes: Option<u64>,
-) -> Result<impl ImageDecoder + '_, DecodeError> {
+fn open(bytes: &[u8], format: PageFormat, max_bytes: u64) -> Result<impl ImageDecoder + '_, DecodeError> {
     match format {
         PageFormat::Pnm => check_maximal_sample(bytes)?,
         PageFormat::WebP => check_riff_length(bytes)?,
@@ -58,7 +58,7 @@ fn open(
     let mut limits = Limits::no_limits();
     // The size of the page is checked by the caller, with an error that states it; this bounds what the
     // decoder allocates for anything else.
-    limits.max_alloc = max_bytes;
+    limits.max_alloc = Some(max_bytes);
     reader.limits(limits);
     reader.into_decoder().map_err(|e| refusal(e, format))
 }

@@ -9,7 +9,9 @@ use super::fonts::{Fonts, Heights};
 use super::{Content, Glyph, Picture, work};
 use crate::frame::Frame;
 use crate::guard::Watch;
+use crate::limits::within;
 use crate::resolution::usual_scale;
+use crate::weight::check_inline_picture;
 use crate::{Limits, PdfError};
 
 /// Size to which glyphs are scaled by the library.
@@ -30,17 +32,16 @@ pub(super) struct Collector<'w> {
     steps: usize,
     /// Pixels of a square point where the page is rendered.
     resolution: f64,
-    max_objects: usize,
     /// Pixels of the pictures so far.
     pixels: u64,
-    max_pixels: u64,
     /// Depth within tiles, masks and glyphs that are drawn, of which only the cost is noted.
     nested: usize,
+    limits: &'w Limits,
     watch: &'w Watch,
 }
 
 impl<'w> Collector<'w> {
-    pub(super) fn new(frame: Frame, limits: &Limits, watch: &'w Watch) -> Self {
+    pub(super) fn new(frame: Frame, limits: &'w Limits, watch: &'w Watch) -> Self {
         Self {
             content: Content {
                 frame,
@@ -55,10 +56,9 @@ impl<'w> Collector<'w> {
             work: 0.0,
             steps: 0,
             resolution: usual_scale(frame.size, limits).powi(2),
-            max_objects: limits.max_objects,
             pixels: 0,
-            max_pixels: limits.max_picture_pixels,
             nested: 0,
+            limits,
             watch,
         }
     }
@@ -73,11 +73,11 @@ impl<'w> Collector<'w> {
     /// Counts something that is drawn, by its cost. The library has no way to be told to stop, so what is too much unwinds.
     fn count(&mut self, cost: f64) {
         self.work += cost;
-        if self.work > self.max_objects as f64 {
+        if self.work > self.limits.max_objects as f64 {
             Watch::stop(PdfError::TooLarge {
                 what: "the number of things on the page, by what they cost,",
                 value: self.work as u64,
-                limit: self.max_objects as u64,
+                limit: self.limits.max_objects as u64,
             });
         }
         self.steps += 1;
@@ -89,12 +89,9 @@ impl<'w> Collector<'w> {
     /// Counts pixels that are decoded for the page.
     fn count_pixels(&mut self, pixels: u64) {
         self.pixels = self.pixels.saturating_add(pixels);
-        if self.pixels > self.max_pixels {
-            Watch::stop(PdfError::TooLarge {
-                what: "the number of pixels of the pictures on the page",
-                value: self.pixels,
-                limit: self.max_pixels,
-            });
+        let what = "the number of pixels of the pictures on the page";
+        if let Err(error) = within(what, self.pixels, self.limits.max_picture_pixels) {
+            Watch::stop(error);
         }
     }
 
@@ -258,6 +255,13 @@ impl<'a> Device<'a> for Collector<'_> {
     }
 
     fn draw_image(&mut self, image: Image<'a, '_>, props: ImageDrawProps<'a>) {
+        let stream = match &image {
+            Image::Raster(raster) => raster.stream(),
+            Image::Stencil(stencil) => stencil.stream(),
+        };
+        if let Err(error) = check_inline_picture(stream, self.limits) {
+            Watch::stop(error);
+        }
         self.count_pixels(work::pixels(&image));
         let (width, height) = (image.width(), image.height());
         let corners = Rect::new(0.0, 0.0, f64::from(width), f64::from(height));

@@ -1,7 +1,7 @@
 //! Ink that the text of a page does not account for: a stamp's line of text over a scan says nothing of the scan.
 
 use hayro_syntax::page::Page;
-use image::GrayImage;
+use image::{GrayImage, ImageBuffer, Luma};
 
 use crate::content::Content;
 use crate::geometry::Rect;
@@ -51,21 +51,18 @@ pub(super) fn uncovered(page: &Page<'_>, content: &Content, layer: &Layer) -> Op
 fn judge(gray: &GrayImage, words: &[Rect]) -> Option<f32> {
     let (width, height) = gray.dimensions();
     let limit = f32::from(paper(gray)) * INK;
-    let mut within = GrayImage::new(width, height);
-    for word in words {
-        let cut = |value: f32, most: u32| value.clamp(0.0, most as f32) as u32;
-        for y in cut(word.y0, height)..cut(word.y1.ceil(), height) {
-            for x in cut(word.x0, width)..cut(word.x1.ceil(), width) {
-                within.put_pixel(x, y, image::Luma([1]));
-            }
-        }
-    }
+    let steps = steps(words, width, height);
+    // Words over each pixel of the row.
+    let mut over = vec![0_i32; width as usize];
     let (mut inside, mut outside, mut runs) = (0_u32, 0_u32, 0_u32);
-    for (row, marks) in gray.rows().zip(within.rows()) {
+    for (row, steps) in gray.rows().zip(steps.rows()) {
         let mut inked = false;
-        for (pixel, mark) in row.zip(marks) {
+        let mut change = 0;
+        for ((pixel, step), over) in row.zip(steps).zip(&mut over) {
+            change += step.0[0];
+            *over += change;
             let ink = f32::from(pixel.0[0]) < limit;
-            if ink && mark.0[0] == 1 {
+            if ink && *over > 0 {
                 inside += 1;
             } else if ink {
                 outside += 1;
@@ -78,6 +75,30 @@ fn judge(gray: &GrayImage, words: &[Rect]) -> Option<f32> {
     let density = outside as f32 / (width * height).max(1) as f32;
     let run = outside as f32 / runs.max(1) as f32;
     (share > OUTSIDE && TEXT_DENSITY.contains(&density) && run <= LONGEST_RUN).then_some(share)
+}
+
+/// Change of the number of words from pixel to pixel, along rows and from row to row: four numbers a word, however large it is, of which a page
+/// may have very many.
+fn steps(words: &[Rect], width: u32, height: u32) -> ImageBuffer<Luma<i32>, Vec<i32>> {
+    let mut steps = ImageBuffer::new(width + 1, height + 1);
+    let cut = |value: f32, most: u32| value.clamp(0.0, most as f32) as u32;
+    for word in words {
+        let (left, right) = (cut(word.x0, width), cut(word.x1.ceil(), width));
+        let (top, bottom) = (cut(word.y0, height), cut(word.y1.ceil(), height));
+        if left >= right || top >= bottom {
+            continue;
+        }
+        for (x, y, step) in [
+            (left, top, 1),
+            (right, top, -1),
+            (left, bottom, -1),
+            (right, bottom, 1),
+        ] {
+            let Luma([sum]) = steps.get_pixel_mut(x, y);
+            *sum += step;
+        }
+    }
+    steps
 }
 
 /// Lightness of the paper: that of most light pixels.
@@ -117,6 +138,42 @@ mod tests {
     fn a_stamp_does_not_cover_a_scan_and_a_whole_layer_does() {
         assert!(judge(&scan(), &words(30.0)).is_some_and(|share| share > 0.8));
         assert_eq!(judge(&scan(), &words(200.0)), None);
+    }
+
+    #[test]
+    fn as_many_words_as_a_page_may_have_take_no_time_by_their_size() {
+        let page = GrayImage::from_pixel(1400, 1400, Luma([240]));
+        let word = Rect {
+            x0: -9.0,
+            y0: 0.5,
+            x1: 2000.0,
+            y1: 1399.5,
+        };
+        assert_eq!(judge(&page, &vec![word; 1_000_000]), None);
+    }
+
+    #[test]
+    fn words_are_where_their_corners_are() {
+        let at = |x0, y0, x1, y1| Rect { x0, y0, x1, y1 };
+        let words = [
+            at(1.0, 1.0, 3.0, 3.0),
+            at(2.0, 2.0, 9.0, 4.0),
+            at(3.0, 0.0, 2.0, 9.0),
+            at(f32::NAN, 0.0, 1.0, 1.0),
+        ];
+        let steps = steps(&words, 4, 4);
+        let over = |x: u32, y: u32| -> i32 {
+            (0..=y)
+                .flat_map(|y| (0..=x).map(move |x| (x, y)))
+                .map(|(x, y)| steps.get_pixel(x, y).0[0])
+                .sum()
+        };
+        let rows: Vec<Vec<i32>> = (0..4).map(|y| (0..4).map(|x| over(x, y)).collect()).collect();
+        assert_eq!(
+            rows,
+            [[1, 0, 0, 0], [0, 1, 1, 0], [0, 1, 2, 1], [0, 0, 1, 1]],
+            "a corner that is no number is the page's"
+        );
     }
 
     #[test]

@@ -31,9 +31,9 @@ pub(super) fn decoded<'a>(raw: Cow<'a, [u8]>, filters: &[Filter], limit: u64) ->
             Filter::FlateDecode if is_last => return Decoded::Length(inflated(&data, limit, None)),
             Filter::LzwDecode if is_last => return Decoded::Length(lzw_length(&data, limit)),
             Filter::LzwDecode => {
-                // The filters behind it are not looked at: nothing writes such a chain.
+                // The filters behind it are not looked into: nothing writes such a chain.
                 let length = lzw_length(&data, limit);
-                return Decoded::Length(length.saturating_mul(DEFLATED));
+                return Decoded::Length(most(length, filters.get(place + 1..).unwrap_or_default()));
             }
             Filter::FlateDecode => {
                 let mut made = Vec::new();
@@ -50,11 +50,19 @@ pub(super) fn decoded<'a>(raw: Cow<'a, [u8]>, filters: &[Filter], limit: u64) ->
                 Err(length) => return Decoded::Length(length),
             },
             Filter::Crypt => continue,
-            Filter::DctDecode | Filter::JpxDecode | Filter::Jbig2Decode | Filter::CcittFaxDecode => break,
+            _ => break,
         };
         data = Cow::Owned(made);
     }
     Decoded::Bytes(data)
+}
+
+/// Returns whether a filter makes pixels.
+pub(super) fn is_of_pictures(filter: &Filter) -> bool {
+    matches!(
+        filter,
+        Filter::DctDecode | Filter::JpxDecode | Filter::Jbig2Decode | Filter::CcittFaxDecode
+    )
 }
 
 /// True for bytes that stand for no more than `limit` whatever they are, by their number alone.

@@ -7,5 +7,5 @@ mod lzw;
 mod objects;
 mod sections;
 
-pub(crate) use objects::{Checked, check_page};
+pub(crate) use objects::{Checked, check_inline_picture, check_page};
 pub(crate) use sections::check_file;

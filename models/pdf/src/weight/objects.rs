@@ -9,32 +9,23 @@ use hayro_syntax::object::{Array, Dict, MaybeRef, Object, ObjectIdentifier, Stre
 use hayro_syntax::page::Page;
 use parkhang_cv::decode::probe_page;
 
-use super::filters::{Decoded, decoded, is_light};
+use super::filters::{Decoded, decoded, is_light, is_of_pictures};
 use super::jbig2;
 use crate::limits::within;
 use crate::{Limits, PdfError};
 
-/// Keys that lead away from what a page draws.
-const ELSEWHERE: [&[u8]; 8] = [
-    b"Parent",
-    b"P",
-    b"Popup",
-    b"Dest",
-    b"A",
-    b"AA",
-    b"Metadata",
-    b"PieceInfo",
-];
+/// Marker that begins a JPEG.
+const JPEG: &[u8] = &[0xff, 0xd8];
 
 /// Objects of a document that were looked at and are not too heavy.
 #[derive(Debug, Default)]
 pub(crate) struct Checked(Mutex<HashSet<(u32, i32)>>);
 
-/// Checks what drawing a page would decode.
+/// Checks what drawing a page would decode, but for pictures that stand in contents ([`check_inline_picture`]).
 ///
 /// # Errors
 ///
-/// [`PdfError::TooLarge`].
+/// [`PdfError::TooLarge`], and [`PdfError::Damaged`] where a filter follows one of pictures.
 pub(crate) fn check_page(page: &Page<'_>, limits: &Limits, checked: &Checked) -> Result<(), PdfError> {
     check_contents(page, limits)?;
     let mut walk = Walk {
@@ -95,10 +86,9 @@ struct Walk<'a, 'c> {
 
 impl<'a> Walk<'a, '_> {
     fn follow_dict(&mut self, dict: &Dict<'a>, page: &Page<'a>) {
-        for (key, value) in dict.entries() {
-            if !ELSEWHERE.contains(&key.as_ref()) {
-                self.follow(value, page);
-            }
+        // Whatever the key: those of resources are names that the document chooses.
+        for (_, value) in dict.entries() {
+            self.follow(value, page);
         }
     }
 
@@ -149,11 +139,28 @@ fn check_contents(page: &Page<'_>, limits: &Limits) -> Result<(), PdfError> {
     }
 }
 
+/// Checks a picture that is drawn, if it stands in the content itself: no object leads to it.
+///
+/// # Errors
+///
+/// Those of [`check_page`].
+pub(crate) fn check_inline_picture(stream: &Stream<'_>, limits: &Limits) -> Result<(), PdfError> {
+    // The library's number of a stream that is no object.
+    if stream.obj_id() == ObjectIdentifier::new(0, 0) {
+        check_stream(stream, limits)?;
+    }
+    Ok(())
+}
+
 fn check_stream(stream: &Stream<'_>, limits: &Limits) -> Result<(), PdfError> {
     let dict = stream.dict();
     let side = |long: &[u8], short: &[u8]| dict.get::<u32>(long).or_else(|| dict.get::<u32>(short));
     let sides = side(b"Width", b"W").zip(side(b"Height", b"H"));
     let filters = stream.filters();
+    if filters.iter().rev().skip(1).any(is_of_pictures) {
+        // What it would make of the pixels is bounded by nothing.
+        return Err(PdfError::damaged("a filter follows one of pictures"));
+    }
     let (what, limit) = match sides {
         Some(_) => ("a picture in bytes", limits.max_picture_bytes),
         None => ("a stream in bytes", limits.max_stream_bytes),
@@ -175,6 +182,8 @@ fn check_stream(stream: &Stream<'_>, limits: &Limits) -> Result<(), PdfError> {
     };
     within(what, data.len() as u64, limit)?;
     match filters.last() {
+        // Of what is no JPEG, the filter makes nothing.
+        Some(Filter::DctDecode) if !data.starts_with(JPEG) => Ok(()),
         Some(Filter::DctDecode) => match probe_page(&data) {
             Ok(header) => pixels(header.width, header.height),
             // Without a header there are no pixels.
@@ -184,19 +193,17 @@ fn check_stream(stream: &Stream<'_>, limits: &Limits) -> Result<(), PdfError> {
             Some((width, height)) => pixels(width, height),
             None => Ok(()),
         },
-        Some(Filter::Jbig2Decode) => {
-            let globals =
-                parameters(dict).and_then(|dict| dict.get::<Stream<'_>>(b"JBIG2Globals".as_slice()));
+        Some(Filter::Jbig2Decode) => parameters(dict).iter().try_for_each(|parameters| {
+            let globals = parameters.get::<Stream<'_>>(b"JBIG2Globals".as_slice());
             let globals = globals.map(|globals| bytes_of(&globals, limits)).transpose()?;
             jbig2::check(&[&globals.unwrap_or_default(), &data], limits)
-        }
-        Some(Filter::CcittFaxDecode) => {
-            let parameters = parameters(dict);
-            let of = |key: &[u8]| parameters.as_ref().and_then(|dict| dict.get::<u32>(key));
-            let columns = of(b"Columns").unwrap_or(1728);
-            let rows = of(b"Rows").or(sides.map(|(_, height)| height)).unwrap_or(0);
+        }),
+        Some(Filter::CcittFaxDecode) => parameters(dict).iter().try_for_each(|parameters| {
+            let columns = parameters.get::<u32>(b"Columns".as_slice()).unwrap_or(1728);
+            let rows = parameters.get::<u32>(b"Rows".as_slice());
+            let rows = rows.or(sides.map(|(_, height)| height)).unwrap_or(0);
             pixels(columns, rows)
-        }
+        }),
         _ => Ok(()),
     }
 }
@@ -213,13 +220,28 @@ fn bytes_of(stream: &Stream<'_>, limits: &Limits) -> Result<Vec<u8>, PdfError> {
     }
 }
 
-/// Parameters of the last filter of a stream.
-fn parameters<'a>(dict: &Dict<'a>) -> Option<Dict<'a>> {
-    let one = |key: &[u8]| dict.get::<Dict<'a>>(key);
-    one(b"DecodeParms").or_else(|| one(b"DP")).or_else(|| {
-        let all = dict.get::<Array<'a>>(b"DecodeParms".as_slice())?;
-        all.iter::<Object<'a>>().filter_map(Object::into_dict).last()
-    })
+/// Parameters that may be those of the last filter of a stream: a document may give some of the wrong shape or number, of which the library
+/// takes others, or none.
+fn parameters<'a>(dict: &Dict<'a>) -> Vec<Dict<'a>> {
+    let has_list = [b"F".as_slice(), b"Filter"]
+        .iter()
+        .any(|key| dict.get::<Array<'_>>(key).is_some());
+    let mut found = Vec::new();
+    let mut is_told = false;
+    for key in [b"DP".as_slice(), b"DecodeParms"] {
+        if let Some(one) = dict.get::<Dict<'a>>(key) {
+            is_told |= !has_list;
+            found.push(one);
+        } else if let Some(list) = dict.get::<Array<'a>>(key) {
+            let items: Vec<Option<Dict<'a>>> = list.iter::<Object<'a>>().map(Object::into_dict).collect();
+            is_told |= has_list && items.iter().all(Option::is_some);
+            found.extend(items.into_iter().flatten());
+        }
+    }
+    if !is_told || found.is_empty() {
+        found.push(Dict::empty());
+    }
+    found
 }
 
 /// Width and height of a JPEG 2000 picture, from the SIZ marker of its code stream (ISO 15444-1, A.5.1). A picture of too many tiles counts

@@ -1,24 +1,29 @@
 //! Streams that are decoded when a document is opened: cross-references and the objects that lie in streams.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use hayro_syntax::Filter;
+use hayro_syntax::object::{Array, Dict, MaybeRef, Name, Object, Stream};
+use hayro_syntax::reader::{Reader, ReaderContext, ReaderExt};
 use memchr::{memchr_iter, memmem};
 
-use super::filters::{Decoded, decoded, most};
+use super::filters::{Decoded, decoded, is_of_pictures, most};
 use crate::guard::Watch;
 use crate::limits::within;
 use crate::{Limits, PdfError};
 
-/// Word of a page's type, and that before the data of a stream.
+/// Word of a page's type.
 const PAGE: &[u8] = b"/Page";
-const STREAM: &[u8] = b"stream";
-/// Bytes before the data of a stream in which its dictionary is looked for.
-const DICTIONARY: usize = 4096;
 /// Versions of a page that may stand in a file, on average.
 const VERSIONS: u64 = 2;
+/// Longest streams of objects that a file may hold together, as a multiple of the longest one: what was decoded stays in memory.
+const STREAMS: u64 = 4;
 
 /// Checks what opening a file would decode, and the number of pages that it names in clear text, each of which takes memory.
+///
+/// The library decodes a stream as cross-references wherever the file says that they begin, and as one of objects because cross-references or
+/// another stream's type say so: its own type is not asked for. So all streams are gone through, as the library reads their dictionaries.
 ///
 /// # Errors
 ///
@@ -36,45 +41,190 @@ pub(crate) fn check_file(bytes: &[u8], limits: &Limits, watch: &Watch) -> Result
         pages as u64 / VERSIONS,
         u64::from(limits.max_pages),
     )?;
-    let is_encrypted = has_name(bytes, b"Encrypt");
-    for at in memmem::find_iter(bytes, STREAM) {
-        let head = bytes.get(..at).unwrap_or_default();
-        if head.ends_with(b"end") {
-            continue;
+    let mut weight = Weight {
+        is_encrypted: has_name(bytes, b"Encrypt"),
+        sum: 0,
+        limits,
+    };
+    let mut containers = HashSet::new();
+    for found in streams(bytes, watch) {
+        if let Some(widths) = found.widths()
+            && let Some(stream) = found.stream(bytes)
+        {
+            weight.add(&found, &stream)?;
+            containers.extend(containers_of(&stream, widths));
         }
-        let head = head.get(at.saturating_sub(DICTIONARY)..).unwrap_or_default();
-        let start = memmem::rfind(head, b" obj");
-        let dictionary = head.get(start.unwrap_or(0)..).unwrap_or_default();
-        let has_objects = has_name(dictionary, b"ObjStm");
-        // One that is too long to be seen whole may say anything.
-        if start.is_some() && !has_objects && !has_name(dictionary, b"XRef") {
-            continue;
+        if found.has_objects() {
+            // Objects are looked for by this number, in whichever stream has it in the end.
+            let missing = || PdfError::damaged("a stream of its objects has no number before it");
+            containers.insert(found.number.ok_or_else(missing)?);
         }
-        watch.check();
-        let data = bytes.get(at + STREAM.len()..).unwrap_or_default();
-        let data = data.strip_prefix(b"\r").unwrap_or(data);
-        let data = data.strip_prefix(b"\n").unwrap_or(data);
-        let filters = match start {
-            Some(_) => filters(dictionary)?,
-            None => filters(dictionary).unwrap_or_else(|_| vec![Filter::FlateDecode]),
+    }
+    for found in streams(bytes, watch) {
+        if found.number.is_none_or(|number| containers.contains(&number))
+            && let Some(stream) = found.stream(bytes)
+        {
+            weight.add_objects(&found, &stream)?;
+        }
+    }
+    Ok(())
+}
+
+/// Weight of the streams so far.
+struct Weight<'l> {
+    /// Objects are encrypted; cross-references never are.
+    is_encrypted: bool,
+    /// Bytes of all of them together, decoded.
+    sum: u64,
+    limits: &'l Limits,
+}
+
+impl Weight<'_> {
+    fn add_objects(&mut self, found: &Found<'_>, stream: &Stream<'_>) -> Result<(), PdfError> {
+        if !self.is_encrypted {
+            return self.add(found, stream);
+        }
+        // Nothing is known but their length.
+        let length = encrypted_length(found.dict.data(), found.data);
+        self.within(most(length, &found.filters(stream)?))
+    }
+
+    fn add(&mut self, found: &Found<'_>, stream: &Stream<'_>) -> Result<(), PdfError> {
+        let filters = found.filters(stream)?;
+        // The library does not take pixels for anything.
+        if filters.iter().any(is_of_pictures) {
+            return Ok(());
+        }
+        // The end of deflated data is in the data, whatever length is stated.
+        let Decoded::Length(length) =
+            decoded(Cow::Borrowed(found.data), &filters, self.limits.max_stream_bytes)
+        else {
+            return Ok(());
         };
-        let length = if is_encrypted && has_objects {
-            // Cross-references are not encrypted; of objects nothing is known but their length.
-            most(encrypted_length(dictionary, data), &filters)
-        } else {
-            // The end of deflated data is in the data, whatever length is stated.
-            match decoded(Cow::Borrowed(data), &filters, limits.max_stream_bytes) {
-                Decoded::Length(length) => length,
-                Decoded::Bytes(_) => continue,
-            }
-        };
+        self.within(length)?;
+        self.sum += length;
+        within(
+            "the streams of its objects in bytes",
+            self.sum,
+            STREAMS * self.limits.max_stream_bytes,
+        )
+    }
+
+    fn within(&self, length: u64) -> Result<(), PdfError> {
         within(
             "a stream of its objects in bytes",
             length,
-            limits.max_stream_bytes,
-        )?;
+            self.limits.max_stream_bytes,
+        )
     }
-    Ok(())
+}
+
+/// Stream in a file.
+struct Found<'a> {
+    dict: Dict<'a>,
+    /// Number of the object, if it stands right before.
+    number: Option<u32>,
+    /// Place of the dictionary.
+    at: usize,
+    /// All of the file behind the word that begins the data.
+    data: &'a [u8],
+}
+
+/// Streams of a file, by every dictionary that the word of a stream follows: which of them the library comes upon is up to the file.
+fn streams<'a>(bytes: &'a [u8], watch: &Watch) -> impl Iterator<Item = Found<'a>> {
+    memchr_iter(b'<', bytes)
+        .filter(|at| bytes.get(at + 1) == Some(&b'<'))
+        .filter_map(move |at| {
+            watch.check();
+            let mut reader = Reader::new_with(bytes, at);
+            let dict = reader.read_with_context::<Dict<'_>>(&ReaderContext::dummy())?;
+            reader.skip_white_spaces_and_comments();
+            reader.forward_tag(b"stream")?;
+            let data = reader.tail()?;
+            let data = data.strip_prefix(b"\r").unwrap_or(data);
+            Some(Found {
+                dict,
+                number: number_before(bytes.get(..at)?),
+                at,
+                data: data.strip_prefix(b"\n").unwrap_or(data),
+            })
+        })
+}
+
+/// Number of the object that these bytes begin at their end, with nothing else behind: `12 0 obj`.
+fn number_before(head: &[u8]) -> Option<u32> {
+    let head = head.trim_ascii_end().strip_suffix(b"obj")?;
+    let mut words = head
+        .trim_ascii_end()
+        .rsplit(u8::is_ascii_whitespace)
+        .filter(|word| !word.is_empty());
+    let version = words.next()?;
+    let number = words.next()?;
+    let is_number = |word: &[u8]| word.iter().all(u8::is_ascii_digit);
+    let number = Some(number).filter(|number| is_number(version) && is_number(number))?;
+    std::str::from_utf8(number).ok()?.parse().ok()
+}
+
+impl<'a> Found<'a> {
+    /// Widths of the columns, if it can be read as cross-references.
+    fn widths(&self) -> Option<[u8; 3]> {
+        let has_size = self.dict.contains_key(b"Size");
+        self.dict.get::<[u8; 3]>(b"W".as_slice()).filter(|_| has_size)
+    }
+
+    /// Returns whether it says that it holds objects.
+    fn has_objects(&self) -> bool {
+        let kind = self.dict.get::<Name<'_>>(b"Type".as_slice());
+        kind.is_some_and(|kind| kind.as_ref() == b"ObjStm")
+    }
+
+    /// Stream as the library reads it; none that has no end.
+    fn stream(&self, bytes: &'a [u8]) -> Option<Stream<'a>> {
+        Reader::new_with(bytes, self.at).read_with_context(&ReaderContext::dummy())
+    }
+
+    /// Filters in their order.
+    ///
+    /// # Errors
+    ///
+    /// [`PdfError::Damaged`] where a name is an object elsewhere, which is not known before the file is open.
+    fn filters(&self, stream: &Stream<'a>) -> Result<Vec<Filter>, PdfError> {
+        for key in [b"F".as_slice(), b"Filter"] {
+            let is_elsewhere = match self.dict.get_raw::<Object<'_>>(key) {
+                Some(MaybeRef::Ref(_)) => true,
+                Some(MaybeRef::NotRef(Object::Array(names))) => is_partly_elsewhere(&names),
+                _ => false,
+            };
+            if is_elsewhere {
+                return Err(PdfError::damaged(
+                    "a stream of its objects does not name its filters itself",
+                ));
+            }
+        }
+        Ok(stream.filters().to_vec())
+    }
+}
+
+fn is_partly_elsewhere(names: &Array<'_>) -> bool {
+    names.raw_iter().any(|name| matches!(name, MaybeRef::Ref(_)))
+}
+
+/// Numbers of the streams in which these cross-references say that objects lie (ISO 32000-2, 7.5.8.3).
+fn containers_of(stream: &Stream<'_>, widths: [u8; 3]) -> HashSet<u32> {
+    let [kind, number, place] = widths.map(usize::from);
+    // The library reads one byte of the kind, however many there are, and takes all for objects of the file if there is none.
+    let row = 1 + number + place;
+    let data = stream.decoded_data().unwrap_or_default();
+    let in_streams = data
+        .chunks_exact(row)
+        .filter(|row| kind > 0 && row.first() == Some(&2));
+    in_streams
+        .filter_map(|row| row.get(1..=number))
+        .filter_map(|digits| {
+            let digits = digits.iter().copied().map(u64::from);
+            u32::try_from(digits.fold(0, |value, digit| value << 8 | digit)).ok()
+        })
+        .collect()
 }
 
 /// Length of encrypted data: as it is stated, or up to the word that ends it, whichever is more; all that is left of the file where the
@@ -101,38 +251,6 @@ fn direct_number(entry: &[u8]) -> Option<u64> {
     let number = std::str::from_utf8(words.next()?).ok()?.parse().ok()?;
     let is_reference = words.next().is_some_and(|word| !word.is_empty());
     (!is_reference).then_some(number)
-}
-
-/// Filters that a dictionary names, in their order; that of nearly all streams where it has none.
-///
-/// # Errors
-///
-/// [`PdfError::Damaged`] where it has filters and names none: their names are an object elsewhere.
-fn filters(dictionary: &[u8]) -> Result<Vec<Filter>, PdfError> {
-    let mut found = Vec::new();
-    let mut is_filtered = false;
-    for at in memchr_iter(b'/', dictionary) {
-        let name: Vec<u8> = name_at(dictionary, at).collect();
-        found.push(match name.as_slice() {
-            b"Filter" => {
-                is_filtered = true;
-                continue;
-            }
-            b"FlateDecode" | b"Fl" => Filter::FlateDecode,
-            b"LZWDecode" | b"LZW" => Filter::LzwDecode,
-            b"ASCIIHexDecode" | b"AHx" => Filter::AsciiHexDecode,
-            b"ASCII85Decode" | b"A85" => Filter::Ascii85Decode,
-            b"RunLengthDecode" | b"RL" => Filter::RunLengthDecode,
-            _ => continue,
-        });
-    }
-    match (is_filtered, found.is_empty()) {
-        (true, true) => Err(PdfError::damaged(
-            "a stream of its objects does not name its filters itself",
-        )),
-        (false, true) => Ok(vec![Filter::FlateDecode]),
-        _ => Ok(found),
-    }
 }
 
 /// Returns whether a name stands in bytes, written with escapes or without.
@@ -166,14 +284,24 @@ mod tests {
 
     #[test]
     fn names_are_known_however_they_are_written() {
-        let dictionary = b"9 0 obj<</Type/Obj#53tm/Filter[/#46lateDecode /LZW]/Length 12/N 3>>";
-        assert!(has_name(dictionary, b"ObjStm") && has_name(dictionary, b"N"));
+        let dictionary = b"9 0 obj<</Type/Obj#53tm/Encr#79pt 3>>";
+        assert!(has_name(dictionary, b"ObjStm") && has_name(dictionary, b"Encrypt"));
         assert!(!has_name(dictionary, b"Obj") && !has_name(dictionary, b"XRef"));
-        assert_eq!(
-            filters(dictionary).unwrap(),
-            [Filter::FlateDecode, Filter::LzwDecode]
-        );
-        assert!(filters(b"<</Filter 5 0 R/N 3>>").is_err());
+    }
+
+    #[test]
+    fn a_number_is_that_right_before() {
+        for (head, number) in [
+            (b"endobj\n12 0 obj\r\n".as_slice(), Some(12)),
+            (b"007\n0\tobj", Some(7)),
+            (b"9.5 0 obj", None),
+            (b"12 0 obj % comment\n", None),
+            (b"12 0 obj (", None),
+            (b"obj", None),
+            (b"99999999999 0 obj", None),
+        ] {
+            assert_eq!(number_before(head), number);
+        }
     }
 
     #[test]
