@@ -158,7 +158,7 @@ impl PageStage for PageOcr {
     type Fetched = Option<Scan>;
     type Row = WordRow;
 
-    const VERSION: u32 = 5;
+    const VERSION: u32 = 6;
 
     fn model_settings(&self, config: &JobConfig) -> Map<String, Value> {
         self.tibetan.model_settings(config)

@@ -106,8 +106,9 @@ impl TibetanReader {
         }
         let background = self.detection.detection_config(run.config()).background();
         let extraction = LineExtraction::extraction_config(run.config());
+        let generation = run.config().generation;
         let cut = compute(&self.ocr.cpu, run, move |_| {
-            cut(&page, found, background, &extraction)
+            cut(&page, found, background, generation, &extraction)
         })
         .await?;
         let texts = self.ocr.read_lines(run, reader, cut.images.clone()).await?;
@@ -135,13 +136,16 @@ fn cut(
     page: &DecodedPage,
     found: PageLines,
     background: u8,
+    generation: Algorithms,
     config: &ExtractionConfig,
 ) -> Result<CutPage, (ErrorCategory, String)> {
     let geometry = found
         .geometry()
         .map_err(|error| (ErrorCategory::Runtime, error.to_string()))?;
     let straight = straighten_onto(&page.gray, &geometry, background);
-    let cuts = cut_lines(straight, page.bilevel, Some(&found.mask), found.contours, config);
+    // As in the stage `line_extraction`, the second generation tells rows by the heights of lines.
+    let mask = (generation == Algorithms::Gen1).then_some(&found.mask);
+    let cuts = cut_lines(straight, page.bilevel, mask, found.contours, config);
     let cuts = cuts
         .into_iter()
         .map(|(_, cut)| ((cut.image, page.bilevel), (cut.origin, cut.levelling)));
@@ -264,6 +268,8 @@ fn words(syllables: &[Syllable], line: &GrayImage, by_ink: bool) -> Vec<PlacedWo
 #[cfg(test)]
 mod tests {
     use image::Luma;
+    use parkhang_models::line_detection::Certainty;
+    use parkhang_models::page::decode::PageFormat;
 
     use super::*;
 
@@ -275,6 +281,47 @@ mod tests {
     fn top(x: i32) -> i32 {
         let along = f64::from(x - 650) / 600.0;
         60 + (60.0 * along * along).round() as i32
+    }
+
+    #[test]
+    fn lines_low_on_a_page_with_a_running_head_are_apart() {
+        let (width, height) = (1000, 600);
+        let middles = [20, 400, 460, 520];
+        let contours: Vec<Vec<Point>> = middles
+            .iter()
+            .map(|y| {
+                let corners = [(100, y - 12), (900, y - 12), (900, y + 12), (100, y + 12)];
+                corners.map(|(x, y)| Point::new(x, y)).to_vec()
+            })
+            .collect();
+        let is_line = |y: u32| middles.iter().any(|middle| y.abs_diff(*middle as u32) < 12);
+        let mask = GrayImage::from_fn(width, height, |x, y| {
+            Luma([if (100..900).contains(&x) && is_line(y) {
+                255
+            } else {
+                0
+            }])
+        });
+        let page = DecodedPage {
+            gray: GrayImage::from_pixel(width, height, Luma([u8::MAX])),
+            bilevel: false,
+            format: PageFormat::Png,
+            warnings: Vec::new(),
+        };
+        let found = PageLines {
+            page_angle: 0.0,
+            dewarp: None,
+            tps_ratio: None,
+            contours,
+            regions: Vec::new(),
+            mask,
+            page_size: (width, height),
+            certainty: Certainty::default(),
+            is_negative: false,
+        };
+        let config = ExtractionConfig::default();
+        let cut = cut(&page, found, 0, Algorithms::Gen2, &config).expect("lines");
+        assert_eq!(cut.images.len(), middles.len());
     }
 
     #[test]

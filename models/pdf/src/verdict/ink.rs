@@ -121,7 +121,7 @@ mod tests {
     fn scan() -> GrayImage {
         GrayImage::from_fn(200, 200, |x, y| {
             let ink = y % 10 < 5 && x % 6 < 2 && (20..180).contains(&x) && (20..180).contains(&y);
-            image::Luma([if ink { 30 } else { 240 }])
+            Luma([if ink { 30 } else { 240 }])
         })
     }
 
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn a_photograph_is_no_text_that_is_missing() {
-        let photograph = GrayImage::from_fn(200, 200, |x, _| image::Luma([if x < 100 { 20 } else { 240 }]));
+        let photograph = GrayImage::from_fn(200, 200, |x, _| Luma([if x < 100 { 20 } else { 240 }]));
         assert_eq!(judge(&photograph, &words(10.0)), None);
     }
 }
