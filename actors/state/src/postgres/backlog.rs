@@ -1,5 +1,7 @@
 //! Leases, and the tasks that wait for stages: the reads of a reconciler pass. Each statement goes by a partial index of open or
-//! leased tasks, so that a pass costs what runs and what has room to begin.
+//! leased tasks, so that a pass costs what runs and what has room to begin. The planner knows neither the number of lanes nor their room, and
+//! takes ten lanes with a tenth of a job's tasks each for granted: where a table could be read whole instead, a `limit` or an order that only
+//! the index has keeps it from that.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -16,6 +18,13 @@ use parkhang_core::domain::{Job, JobId, Position, StageName, Task, TaskStatus, W
 use parkhang_core::policy::placement::Held;
 use parkhang_core::policy::poison::SUSPECT_AFTER;
 
+/// Volume `v` of each task `t`.
+macro_rules! volume_of_task {
+    () => {
+        "cross join lateral (select * from volumes where id = t.volume_id limit 1) v"
+    };
+}
+
 /// Leases in force, counted by worker, job and stage. This statement, [`TO_END`] and [`LEASED_TO`] go by the partial index
 /// `tasks_leased`.
 pub(super) const HELD: &str = "select t.worker_id, t.job_id, t.current_stage, count(*) as leases, \
@@ -28,8 +37,9 @@ pub(super) const TO_END: &str = concat!(
     "select ",
     task_columns!(),
     ", j.status = 'cancelled' as unwanted \
-     from tasks t join volumes v on v.id = t.volume_id join jobs j on j.id = t.job_id \
-     where t.status = 'running' and (t.lease_until <= $1 or j.status = 'cancelled') order by t.id"
+     from tasks t join jobs j on j.id = t.job_id ",
+    volume_of_task!(),
+    " where t.status = 'running' and (t.lease_until <= $1 or j.status = 'cancelled') order by t.id"
 );
 
 /// Tasks that are leased to a worker.
@@ -52,16 +62,20 @@ pub(super) const READY: &str = concat!(
          where w.job_id = lane.job_id and w.current_stage = lane.stage and w.status = lane.status::task_status \
              and w.current_stage <> 'done' and not w.terminal and (w.not_before is null or w.not_before <= $5) \
          order by w.id limit lane.room \
-     ) t \
-     join volumes v on v.id = t.volume_id order by t.id"
+     ) t ",
+    volume_of_task!(),
+    " order by t.id"
 );
 
-/// Time at which the first task of the lanes that is backing off becomes due.
-pub(super) const NEXT_DUE: &str = "select min(t.not_before) \
+/// Time at which the first task of the lanes that is backing off becomes due, by the partial index `tasks_backing_off`.
+pub(super) const NEXT_DUE: &str = "select min(f.not_before) \
      from unnest($1::bigint[], $2::text[], $3::text[]) as lane (job_id, stage, status) \
-     join tasks t on t.job_id = lane.job_id and t.current_stage = lane.stage \
-         and t.status = lane.status::task_status and t.current_stage <> 'done' and not t.terminal \
-     where t.not_before > $4";
+     cross join lateral ( \
+         select t.not_before from tasks t \
+         where t.job_id = lane.job_id and t.current_stage = lane.stage and t.status = lane.status::task_status \
+             and t.current_stage <> 'done' and not t.terminal and t.not_before > $4 \
+         order by t.not_before limit 1 \
+     ) f";
 
 /// Returns the leases in force, counted by worker, job and stage.
 pub(super) async fn held<'e>(

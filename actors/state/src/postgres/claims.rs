@@ -38,12 +38,12 @@ pub(super) const LOCK_READY: &str = "select ready.id \
 
 /// Locks tasks whose lease ran out, but for those of [`LOCK_UNWANTED`], which are charged no loss, and those of services, which only an
 /// orchestrator can judge.
-const LOCK_EXPIRED: &str = "select t.id from tasks t join jobs j on j.id = t.job_id \
+pub(super) const LOCK_EXPIRED: &str = "select t.id from tasks t join jobs j on j.id = t.job_id \
      where t.status = 'running' and t.lease_until <= $2 and t.worker_id not like 'service:%' and not (j.status = 'cancelled' and j.finished_at is null) \
      order by t.id limit $1 for update of t skip locked";
 
 /// Locks tasks of cancelled jobs that are leased, whether the lease is in force or has run out.
-const LOCK_UNWANTED: &str = "select t.id from tasks t join jobs j on j.id = t.job_id \
+pub(super) const LOCK_UNWANTED: &str = "select t.id from tasks t join jobs j on j.id = t.job_id \
      where t.status = 'running' and j.status = 'cancelled' and j.finished_at is null \
      order by t.id limit $1 for update of t skip locked";
 

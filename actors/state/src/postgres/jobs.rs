@@ -21,14 +21,19 @@ use crate::change::may_adjust;
 use parkhang_core::domain::{Adjustment, Epoch, Job, JobId, JobKey, JobStatus, NewJob, VolumeId};
 use parkhang_core::policy::job_action::{self, JobAction};
 
-/// SQL condition on a job `j`: nothing of it is left to do, or to be taken back, and its end is not written yet.
+/// SQL condition on a job `j`: nothing of it is left to do, or to be taken back, and its end is not written yet. Of a job that runs, the first
+/// task of the index `tasks_open` decides, and of a cancelled one those of `tasks_leased`: asked whether there is none, the planner would read
+/// all tasks.
 macro_rules! is_over {
     () => {
-        "j.finished_at is null and not j.standing and not exists (
-             select from tasks t
-             where t.job_id = j.id and t.current_stage <> 'done' and not t.terminal
-                 and (j.status = 'running' or t.status = 'running')
-         ) and j.status in ('running', 'cancelled')"
+        "j.finished_at is null and not j.standing and j.status in ('running', 'cancelled') and case j.status
+             when 'running' then (
+                 select true from tasks t
+                 where t.job_id = j.id and t.current_stage <> 'done' and not t.terminal
+                 order by t.current_stage limit 1
+             )
+             else (select true from tasks t where t.job_id = j.id and t.status = 'running' limit 1)
+         end is null"
     };
 }
 
@@ -400,6 +405,13 @@ async fn set_tries(
     Ok(())
 }
 
+/// Jobs whose end is to be written.
+pub(super) const OVER: &str = concat!(
+    "select j.id from jobs j where ",
+    is_over!(),
+    " order by j.id for no key update"
+);
+
 /// Writes the end of jobs that have come to it; returns them.
 pub(super) async fn finish(
     pool: &PgPool,
@@ -411,13 +423,7 @@ pub(super) async fn finish(
     // waited for and not skipped: the locks are held for a moment, and a job passed over would stay open until the next full
     // pass.
     let mut transaction = leadership::begin(pool, epoch).await?;
-    let candidates: Vec<i64> = sqlx::query_scalar(concat!(
-        "select j.id from jobs j where ",
-        is_over!(),
-        " order by j.id for no key update"
-    ))
-    .fetch_all(&mut *transaction)
-    .await?;
+    let candidates: Vec<i64> = sqlx::query_scalar(OVER).fetch_all(&mut *transaction).await?;
     if candidates.is_empty() {
         return Ok(Vec::new());
     }

@@ -30,10 +30,9 @@ macro_rules! stands {
 
 /// Writes rows for the first tasks of each job that have none for their next lease; returns the job of each. A lane is a place where
 /// tasks of a job wait for the stage `$6`; the lanes of a job share its room.
-const INTEND: &str = "with written as ( \
-         insert into outbox as o (task_id, stage, attempt, generation) \
-         select w.id, $6, w.attempts + 1, w.generation from ( \
-         select t.*, lane.room, row_number() over (partition by lane.job_id order by t.id) as turn \
+pub(super) const INTEND: &str = "with chosen as ( \
+         select w.* from ( \
+         select t.*, lane.job_id, lane.room, row_number() over (partition by lane.job_id order by t.id) as turn \
          from unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[]) as lane (job_id, place, status, room) \
          cross join lateral ( \
              select t.id, t.attempts, t.generation from tasks t \
@@ -42,11 +41,14 @@ const INTEND: &str = "with written as ( \
                  and not exists (select from outbox k where k.task_id = t.id and k.stage = $6 \
                      and k.attempt = t.attempts + 1 and k.generation = t.generation) \
              order by t.id limit lane.room \
-         ) t) w where w.turn <= w.room order by w.id \
+         ) t) w where w.turn <= w.room \
+     ), written as ( \
+         insert into outbox as o (task_id, stage, attempt, generation) \
+         select c.id, $6, c.attempts + 1, c.generation from chosen c order by c.id \
          on conflict (task_id) do update set stage = excluded.stage, attempt = excluded.attempt, \
              generation = excluded.generation, repetition = 0, not_before = null, published_at = null \
          returning o.task_id) \
-     select t.job_id from written join tasks t on t.id = written.task_id";
+     select c.job_id from written join chosen c on c.id = written.task_id";
 
 /// Numbers of messages for tasks that still wait, by job and stage, of jobs with a limit.
 const OUT: &str = concat!(

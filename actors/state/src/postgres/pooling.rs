@@ -24,7 +24,7 @@ pub(super) fn reason(code: &str, message: &str) -> Option<&'static str> {
 
 /// Checks that a new session has the settings that it was begun with.
 pub(super) async fn check_settings(pool: &PgPool) -> Result<(), StateError> {
-    let [(name, value), _] = SESSION;
+    let [(name, value), ..] = SESSION;
     let is_set: bool = sqlx::query_scalar("select current_setting($1)::interval = $2::text::interval")
         .bind(name)
         .bind(value)

@@ -66,6 +66,16 @@ pub(super) async fn applied(store: &PostgresStore, change: Change) -> Task {
 }
 
 #[tokio::test]
+async fn no_statement_is_compiled() {
+    let store = store().await;
+    let jit: String = sqlx::query_scalar("show jit")
+        .fetch_one(&store.pool)
+        .await
+        .unwrap();
+    assert_eq!(jit, "off");
+}
+
+#[tokio::test]
 async fn a_pass_over_open_tasks_does_not_read_finished_ones() {
     let store = store().await;
     let job = store.create_job(&new_job(4), now()).await.unwrap();
@@ -81,31 +91,63 @@ async fn a_pass_over_open_tasks_does_not_read_finished_ones() {
     let room = BTreeMap::from([(job.pipeline.first().clone(), 10)]);
     assert_eq!(store.ready_tasks(&room, now()).await.unwrap().tasks.len(), 4);
 
-    let is_over = "select j.id from jobs j where j.id = any($1) and not exists (
-        select from tasks t where t.job_id = j.id and t.current_stage <> 'done' and not t.terminal)";
-    for (statement, parameters, index) in [
-        (
-            backlog::READY,
-            "'{1,1}', '{pending,ocr}', '{pending,failed}', '{9,9}', 'now'",
-            "tasks_open",
-        ),
-        (
-            backlog::NEXT_DUE,
-            "'{1}', '{ocr}', '{failed}', 'now'",
-            "tasks_open",
-        ),
-        (
-            scaling::BACKLOG,
-            "'{1,1}', '{pending,ocr}', '{pending,running}', '{line_detection,ocr}'",
-            "tasks_open",
-        ),
-        (is_over, "'{1}'", "tasks_open"),
-        (backlog::HELD, "'now', 2", "tasks_leased"),
-        (backlog::TO_END, "'now'", "tasks_leased"),
-    ] {
-        let plan = plan_of(&store, statement, parameters).await;
-        assert!(plan.contains(index), "{plan}");
-        assert!(!plan.contains("Seq Scan on tasks"), "{plan}");
+    look_at_pass(&store, true).await;
+}
+
+#[tokio::test]
+async fn a_pass_over_open_tasks_does_not_read_all_of_them() {
+    let store = store().await;
+    store.create_job(&new_job(100_000), now()).await.unwrap();
+    raw_sql("analyze").execute(&store.pool).await.unwrap();
+    // Where all tasks wait in one place, that index is no better than the one of their ids.
+    look_at_pass(&store, false).await;
+}
+
+/// Looks at the plans of the statements of a pass, for parameters that are known and for any: none reads a table from end to end, and each goes by
+/// its own index if so wanted.
+async fn look_at_pass(store: &PostgresStore, by_own_index: bool) {
+    let lanes = "'{1,1}', '{pending,ocr}', '{pending,failed}'";
+    let lane = "'{1}', '{ocr}', '{failed}'";
+    for mode in ["force_custom_plan", "force_generic_plan"] {
+        for (statement, parameters, index) in [
+            (backlog::READY, format!("{lanes}, '{{9,9}}', 'now'"), "tasks_open"),
+            (backlog::NEXT_DUE, format!("{lane}, 'now'"), "tasks_backing_off"),
+            (
+                scaling::BACKLOG,
+                "'{1,1}', '{pending,ocr}', '{pending,running}', '{line_detection,ocr}'".to_owned(),
+                "tasks_open",
+            ),
+            (jobs::OVER, String::new(), "tasks_open"),
+            (backlog::HELD, "'now', 2".to_owned(), "tasks_leased"),
+            (backlog::TO_END, "'now'".to_owned(), "tasks_leased"),
+            (
+                claims::LOCK_READY,
+                format!("{lanes}, 'now', 9, 2, false"),
+                "tasks_open",
+            ),
+            (claims::LOCK_EXPIRED, "9, 'now'".to_owned(), "tasks_leased"),
+            (claims::LOCK_UNWANTED, "9".to_owned(), "tasks_leased"),
+            (
+                outbox::INTEND,
+                format!("{lanes}, '{{9,9}}', 'now', 'ocr'"),
+                "tasks_open",
+            ),
+        ] {
+            let mut connection = store.pool.acquire().await.unwrap();
+            raw_sql(sqlx::AssertSqlSafe(format!("set plan_cache_mode = {mode}")))
+                .execute(&mut *connection)
+                .await
+                .unwrap();
+            let plan = plan_on(&mut connection, statement, &parameters).await;
+            raw_sql("reset plan_cache_mode")
+                .execute(&mut *connection)
+                .await
+                .unwrap();
+            assert!(!by_own_index || plan.contains(index), "{mode}: {plan}");
+            for table in ["tasks", "volumes"] {
+                assert!(!plan.contains(&format!("Seq Scan on {table}")), "{mode}: {plan}");
+            }
+        }
     }
 }
 
@@ -121,7 +163,11 @@ pub(super) async fn plan_on(connection: &mut PgConnection, statement: &str, para
         .execute(&mut *connection)
         .await
         .unwrap();
-    let explain = sqlx::AssertSqlSafe(format!("explain execute looked_at ({parameters})"));
+    let parameters = Some(parameters).filter(|parameters| !parameters.is_empty());
+    let parameters = parameters
+        .map(|parameters| format!("({parameters})"))
+        .unwrap_or_default();
+    let explain = sqlx::AssertSqlSafe(format!("explain execute looked_at {parameters}"));
     let rows = raw_sql(explain).fetch_all(&mut *connection).await.unwrap();
     raw_sql("deallocate looked_at")
         .execute(&mut *connection)
