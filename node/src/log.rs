@@ -60,8 +60,16 @@ fn filter(directives: &str) -> Result<EnvFilter, ParseError> {
 }
 
 fn filter_of_variable() -> Option<EnvFilter> {
+    filter_of(&std::env::var(VARIABLE).ok()?)
+}
+
+/// Filter of a variable's text. One that is empty, as files of services unset variables, asks for nothing; it would silence all but libraries.
+fn filter_of(text: &str) -> Option<EnvFilter> {
+    if text.trim().is_empty() {
+        return None;
+    }
     // A node falls back to its configuration, too: a mistyped variable must not keep it from starting.
-    filter(&std::env::var(VARIABLE).ok()?).ok()
+    filter(text).ok()
 }
 
 /// Sets up logging for a node, to standard error or to `file`; returns the collector of its traces, if there is one.
@@ -207,6 +215,12 @@ mod tests {
         fn flush(&mut self) -> io::Result<()> {
             Ok(())
         }
+    }
+
+    #[test]
+    fn an_empty_variable_is_none() {
+        assert!(filter_of("").is_none() && filter_of(" ").is_none());
+        assert!(filter_of("info").is_some());
     }
 
     /// Lines that are written of one event in each of some parts of the program.

@@ -146,7 +146,11 @@ pub fn expanded(given: Vec<String>) -> Result<Vec<String>, String> {
             Translation::Each(other) => {
                 let values = value()?;
                 // An empty value, as behind a comma at the end, would be refused as the name of a volume.
-                let values = values.split(',').filter(|value| !value.is_empty());
+                let mut values = values.split(',').filter(|value| !value.is_empty()).peekable();
+                // Without the option, the command would take all that there is.
+                if values.peek().is_none() {
+                    return Err(format!("{option} names nothing"));
+                }
                 expanded.extend(values.map(|value| format!("{other}={value}")));
             }
         }
@@ -166,6 +170,21 @@ mod tests {
 
     fn expansion(line: &str) -> Result<String, String> {
         expanded(line.split(' ').map(str::to_owned).collect()).map(|words| words.join(" "))
+    }
+
+    #[test]
+    fn a_selection_of_nothing_is_not_all() {
+        for line in [
+            "create_job --volumes=",
+            "create_job best --volumes ,",
+            "create_job best --volumes ,,",
+        ] {
+            assert_eq!(
+                expansion(line),
+                Err("--volumes names nothing".to_owned()),
+                "{line}"
+            );
+        }
     }
 
     /// Rows: 102, 107, 119.

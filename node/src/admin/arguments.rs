@@ -164,6 +164,10 @@ fn truth(name: &str, value: &Value) -> Result<bool, Refusal> {
 
 fn texts(name: &str, value: &Value, argument: &Arg) -> Result<Vec<String>, Refusal> {
     let text = |value: &Value| match value {
+        // No text of the database may have this character.
+        Value::String(text) if text.contains('\0') => {
+            Err(Refusal::Invalid(format!("{name} has a character of code 0")))
+        }
         Value::String(text) => Ok(text.clone()),
         // Numbers are refused where a text is expected: a number has several spellings, and a name only one.
         Value::Number(number) if is_integer(argument) => Ok(number.to_string()),

@@ -1,5 +1,6 @@
 //! Installation of models.
 
+use std::cmp::Reverse;
 use std::fs;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -77,6 +78,8 @@ pub fn install(file: &Path, folder: &Path) -> Result<Vec<Installed>> {
             parkhang_embeddings::FOLDERS.join(" and ")
         );
     }
+    // Of two folders one may lie in the other: the inner one is taken out first.
+    opened.sort_by_key(|(_, models, _)| Reverse(models.components().count()));
     let put = opened.into_iter().map(|(name, models, sha256)| {
         let place = folder.join(name);
         exchange(&models, &place, &staging.path().join(format!("old-{name}")))

@@ -8,7 +8,7 @@ use clap::{Args, FromArgMatches};
 
 use parkhang_core::domain::nearest;
 
-use crate::admin::aliases::expanded;
+use crate::admin::aliases::{alias_of, expanded};
 use crate::admin::{Refusal, VOLUME_LIST, table};
 use crate::session::Given;
 
@@ -168,7 +168,11 @@ fn help(words: &[String]) -> Result<String, String> {
     if let Some((_, about)) = OWN.iter().find(|(own, _)| words == [*own]) {
         return Ok((*about).to_owned());
     }
-    let words = expanded(words.to_vec())?;
+    // The command behind another spelling, without what that adds or needs.
+    let words: Vec<&str> = match alias_of(words) {
+        Some(alias) => alias.words.to_vec(),
+        None => words.iter().map(String::as_str).collect(),
+    };
     let mut command = grammar();
     for word in &words {
         let below = command.find_subcommand(word);
@@ -355,6 +359,7 @@ mod tests {
         }
         assert!(message("help watch").contains("SECONDS"));
         assert!(message("help create_job").contains("Usage: job create"));
+        assert!(message("help dead list").contains("Usage: tasks list"));
         assert!(message("job create --help").contains("Usage: job create"));
         assert!(message("job").contains("Usage: job"));
     }

@@ -130,7 +130,7 @@ impl Webhook {
             self.write_down(error).await;
             return refusal(StatusCode::UNAUTHORIZED, &error.to_string());
         }
-        self.hear(&body).await
+        hear(&self.listeners, &body).await
     }
 
     fn verify(&self, headers: &HeaderMap, body: &[u8]) -> Result<(), SignatureError> {
@@ -139,30 +139,6 @@ impl Webhook {
         };
         let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         verify(secret, header(TIMESTAMP), header(SIGNATURE), body, Utc::now())
-    }
-
-    /// Tells the listeners in turn, until one has the job.
-    async fn hear(&self, body: &Bytes) -> Response {
-        for Listener { listener, id_field } in &self.listeners {
-            let message = match JobMessage::read(body, id_field.as_deref()) {
-                Ok(message) => message,
-                Err(error) => return refusal(StatusCode::UNPROCESSABLE_ENTITY, &error.to_string()),
-            };
-            Failpoint::WebhookCame.pass();
-            match listener.hear(&message).await {
-                Ok(Heard::Processed) => {
-                    Failpoint::WebhookWritten.pass();
-                    return answer(StatusCode::OK, &json!({ "status": "processed" }));
-                }
-                Ok(Heard::UnknownJob) => {}
-                Err(error) => {
-                    warn!(%error, "a webhook cannot be carried out now");
-                    let message = format!("{error}; send it again");
-                    return refusal(StatusCode::SERVICE_UNAVAILABLE, &message);
-                }
-            }
-        }
-        refusal(StatusCode::NOT_FOUND, "nothing here has such a job")
     }
 
     /// Writes into the audit log that somebody without the secret was refused.
@@ -194,6 +170,40 @@ impl Webhook {
     }
 }
 
+/// Tells the listeners in turn, until one has the job.
+async fn hear(listeners: &[Listener], body: &Bytes) -> Response {
+    let mut malformed = None;
+    let mut is_read = false;
+    for Listener { listener, id_field } in listeners {
+        let message = match JobMessage::read(body, id_field.as_deref()) {
+            Ok(message) => message,
+            // Another may have the id by a name of its own.
+            Err(error) => {
+                malformed.get_or_insert(error);
+                continue;
+            }
+        };
+        is_read = true;
+        Failpoint::WebhookCame.pass();
+        match listener.hear(&message).await {
+            Ok(Heard::Processed) => {
+                Failpoint::WebhookWritten.pass();
+                return answer(StatusCode::OK, &json!({ "status": "processed" }));
+            }
+            Ok(Heard::UnknownJob) => {}
+            Err(error) => {
+                warn!(%error, "a webhook cannot be carried out now");
+                let message = format!("{error}; send it again");
+                return refusal(StatusCode::SERVICE_UNAVAILABLE, &message);
+            }
+        }
+    }
+    match malformed {
+        Some(error) if !is_read => refusal(StatusCode::UNPROCESSABLE_ENTITY, &error.to_string()),
+        _ => refusal(StatusCode::NOT_FOUND, "nothing here has such a job"),
+    }
+}
+
 /// Bodies of messages that are in memory.
 #[derive(Debug)]
 struct Bodies {
@@ -221,6 +231,11 @@ impl Bodies {
         if body.size_hint().lower() > self.most as u64 {
             return None;
         }
+        let length = body
+            .size_hint()
+            .exact()
+            .and_then(|length| usize::try_from(length).ok());
+        let beyond = length.unwrap_or(self.most).saturating_sub(AT_ONCE);
         let (mut read, mut held) = (Vec::new(), None::<OwnedSemaphorePermit>);
         let mut pieces = body.into_data_stream();
         while let Some(piece) = pieces.next().await {
@@ -228,15 +243,11 @@ impl Bodies {
             if read.len() + piece.len() > self.most {
                 return None;
             }
-            let beyond = (read.len() + piece.len()).saturating_sub(read.len().max(AT_ONCE));
-            if beyond > 0 {
+            if held.is_none() && read.len() + piece.len() > AT_ONCE {
+                // For all that may come: bodies that hold some and wait for more would wait for each other.
                 let count = u32::try_from(beyond).ok()?;
                 // Nobody closes the semaphore.
-                let more = self.bytes.clone().acquire_many_owned(count).await.ok()?;
-                match &mut held {
-                    Some(held) => held.merge(more),
-                    None => held = Some(more),
-                }
+                held = Some(self.bytes.clone().acquire_many_owned(count).await.ok()?);
             }
             read.extend_from_slice(&piece);
         }
@@ -260,7 +271,9 @@ fn answer(status: StatusCode, value: &Value) -> Response {
 mod tests {
     use std::convert::Infallible;
 
+    use async_trait::async_trait;
     use futures::{FutureExt, stream};
+    use parkhang_state::StateError;
 
     use super::*;
 
@@ -294,5 +307,48 @@ mod tests {
         // Its sender hangs up, or its time is over.
         slow.pop();
         assert_eq!(late.await.unwrap().0.len(), MOST);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn bodies_that_come_evenly_do_not_wait_for_each_other() {
+        let bodies = Bodies::new(MOST);
+        let evenly = || {
+            let halves = [MOST - 500, 500].map(|bytes| Bytes::from(vec![b'x'; bytes]));
+            Body::from_stream(stream::iter(halves).then(|half| async {
+                tokio::task::yield_now().await;
+                Ok::<_, Infallible>(half)
+            }))
+        };
+        let reads = (0..2 * BODIES).map(|_| async { bodies.read(evenly()).await.unwrap().0.len() });
+        let all = timeout(BODY_LIMIT, futures::future::join_all(reads)).await;
+        assert_eq!(all.unwrap(), vec![MOST; 2 * BODIES]);
+    }
+
+    /// Listener that has every job.
+    #[derive(Debug)]
+    struct Open;
+
+    #[async_trait]
+    impl JobListener for Open {
+        async fn hear(&self, _: &JobMessage) -> Result<Heard, StateError> {
+            Ok(Heard::Processed)
+        }
+    }
+
+    #[tokio::test]
+    async fn a_message_is_for_whoever_can_read_it() {
+        let listener = |id_field: Option<&str>| Listener {
+            listener: Arc::new(Open),
+            id_field: id_field.map(str::to_owned),
+        };
+        let body = Bytes::from(
+            json!({ "stage": "scrape", "companyId": 7, "jobId": "j", "status": "completed" }).to_string(),
+        );
+        for (listeners, status) in [
+            (vec![listener(None), listener(Some("companyId"))], StatusCode::OK),
+            (vec![listener(None)], StatusCode::UNPROCESSABLE_ENTITY),
+        ] {
+            assert_eq!(hear(&listeners, &body).await.status(), status);
+        }
     }
 }
