@@ -171,11 +171,7 @@ impl PageStage for LineExtraction {
         let contours = contours_of(row);
         let config = Self::extraction_config(run.config());
         let bilevel = row.is_binary;
-        // The first generation finds the rows of text on the mask; the second by the heights of the contours, and reads none.
-        let mask = match run.config().generation {
-            Algorithms::Gen1 => Some(row.rot_mask.clone()),
-            Algorithms::Gen2 => None,
-        };
+        let mask = has_rows_by_mask(run.config().generation).then(|| row.rot_mask.clone());
         let size = [row.rotated_width, row.rotated_height].map(|side| u32::try_from(side).unwrap_or(0));
         let cuts = super::compute(&self.cpu, run, move |_| match jpeg {
             Some(jpeg) => cut_page(&jpeg, bilevel, mask.as_deref(), contours, &config),
@@ -307,6 +303,14 @@ pub(super) fn place_lines(
             bounds.width > 0 && bounds.height > 0
         })
         .collect()
+}
+
+/// Returns whether the rows of text are found on the mask, as in the first generation; the second finds them by the heights of the contours.
+pub(super) fn has_rows_by_mask(generation: Algorithms) -> bool {
+    match generation {
+        Algorithms::Gen1 => true,
+        Algorithms::Gen2 => false,
+    }
 }
 
 /// Brightens what lies in shadow on a straightened page, before lines are cut out of it.

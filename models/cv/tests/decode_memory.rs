@@ -1,5 +1,6 @@
 //! Memory that a header may cost, alone in its process: the peak is the process's.
 
+#![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::{self, Read, Write};
@@ -32,7 +33,6 @@ fn peak() -> u64 {
 }
 
 #[test]
-#[cfg(target_os = "linux")]
 fn a_profile_of_colours_is_not_decoded_however_much_it_stands_for() {
     let mut profile = b"x\0\0".to_vec();
     profile.extend(deflated(io::repeat(0).take(PROFILE)));

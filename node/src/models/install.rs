@@ -201,6 +201,34 @@ mod tests {
         );
     }
 
+    /// Copies folders of models into another folder.
+    fn copy_models(names: &[&str], from: &Path, to: &Path) {
+        for name in names {
+            fs::create_dir_all(to.join(name)).unwrap();
+            for entry in fs::read_dir(from.join(name)).unwrap() {
+                let entry = entry.unwrap();
+                fs::copy(entry.path(), to.join(name).join(entry.file_name())).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn models_of_which_some_lie_among_the_others_are_installed_apart() {
+        let from = tempfile::tempdir().unwrap();
+        copy_models(&parkhang_words::FOLDERS, &shipped(), from.path());
+        copy_models(
+            &parkhang_embeddings::FOLDERS,
+            &shipped().join("../embeddings"),
+            &from.path().join("embeddings"),
+        );
+        let folder = tempfile::tempdir().unwrap();
+        install(from.path(), folder.path()).unwrap();
+        let mut there = names(folder.path());
+        there.sort();
+        assert_eq!(there, ["embeddings", "print"]);
+        assert!(!folder.path().join("print/embeddings").exists());
+    }
+
     #[test]
     fn models_that_cannot_be_opened_leave_those_that_are_there() {
         let folder = tempfile::tempdir().unwrap();
@@ -209,13 +237,7 @@ mod tests {
         File::create(place.join("mine")).unwrap();
 
         let damaged = tempfile::tempdir().unwrap();
-        for name in parkhang_words::FOLDERS {
-            fs::create_dir(damaged.path().join(name)).unwrap();
-            for entry in fs::read_dir(shipped().join(name)).unwrap() {
-                let entry = entry.unwrap();
-                fs::copy(entry.path(), damaged.path().join(name).join(entry.file_name())).unwrap();
-            }
-        }
+        copy_models(&parkhang_words::FOLDERS, &shipped(), damaged.path());
         let weights = damaged.path().join("detector/weights.safetensors");
         let mut bytes = fs::read(&weights).unwrap();
         let last = bytes.len() - 1;

@@ -170,27 +170,28 @@ impl Webhook {
     }
 }
 
+/// Answer to a message about a job of which no listener knows.
+const UNKNOWN: &str = "nothing here has such a job";
+
 /// Tells the listeners in turn, until one has the job.
 async fn hear(listeners: &[Listener], body: &Bytes) -> Response {
-    let mut malformed = None;
-    let mut is_read = false;
+    let mut refused = None;
     for Listener { listener, id_field } in listeners {
         let message = match JobMessage::read(body, id_field.as_deref()) {
             Ok(message) => message,
             // Another may have the id by a name of its own.
             Err(error) => {
-                malformed.get_or_insert(error);
+                refused.get_or_insert((StatusCode::UNPROCESSABLE_ENTITY, error.to_string()));
                 continue;
             }
         };
-        is_read = true;
         Failpoint::WebhookCame.pass();
         match listener.hear(&message).await {
             Ok(Heard::Processed) => {
                 Failpoint::WebhookWritten.pass();
                 return answer(StatusCode::OK, &json!({ "status": "processed" }));
             }
-            Ok(Heard::UnknownJob) => {}
+            Ok(Heard::UnknownJob) => refused = Some((StatusCode::NOT_FOUND, UNKNOWN.to_owned())),
             Err(error) => {
                 warn!(%error, "a webhook cannot be carried out now");
                 let message = format!("{error}; send it again");
@@ -198,10 +199,8 @@ async fn hear(listeners: &[Listener], body: &Bytes) -> Response {
             }
         }
     }
-    match malformed {
-        Some(error) if !is_read => refusal(StatusCode::UNPROCESSABLE_ENTITY, &error.to_string()),
-        _ => refusal(StatusCode::NOT_FOUND, "nothing here has such a job"),
-    }
+    let (status, message) = refused.unwrap_or_else(|| (StatusCode::NOT_FOUND, UNKNOWN.to_owned()));
+    refusal(status, &message)
 }
 
 /// Bodies of messages that are in memory.

@@ -16,7 +16,7 @@ use parkhang_models::recognition::syllable::Syllable;
 use serde_json::{Map, Value, json};
 
 use super::super::line_detection::LineDetection;
-use super::super::line_extraction::{LineExtraction, cut_lines};
+use super::super::line_extraction::{LineExtraction, cut_lines, has_rows_by_mask};
 use super::super::ocr::Ocr;
 use super::super::ocr_reader::Reader;
 use super::super::ocr_reading::Lines;
@@ -143,8 +143,7 @@ fn cut(
         .geometry()
         .map_err(|error| (ErrorCategory::Runtime, error.to_string()))?;
     let straight = straighten_onto(&page.gray, &geometry, background);
-    // As in the stage `line_extraction`, the second generation tells rows by the heights of lines.
-    let mask = (generation == Algorithms::Gen1).then_some(&found.mask);
+    let mask = has_rows_by_mask(generation).then_some(&found.mask);
     let cuts = cut_lines(straight, page.bilevel, mask, found.contours, config);
     let cuts = cuts
         .into_iter()

@@ -11,19 +11,12 @@ use sqlx::postgres::PgPool;
 use sqlx::{FromRow, PgExecutor, Row};
 
 use super::jobs;
-use super::rows::{TaskRow, stage_name, task_columns};
+use super::rows::{TaskRow, stage_name, task_columns, volume_of_task};
 use crate::backlog::{may_back_off, waiting_for};
 use crate::{Leases, Ready, StateError};
 use parkhang_core::domain::{Job, JobId, Position, StageName, Task, TaskStatus, WorkerId};
 use parkhang_core::policy::placement::Held;
 use parkhang_core::policy::poison::SUSPECT_AFTER;
-
-/// Volume `v` of each task `t`.
-macro_rules! volume_of_task {
-    () => {
-        "cross join lateral (select * from volumes where id = t.volume_id limit 1) v"
-    };
-}
 
 /// Leases in force, counted by worker, job and stage. This statement, [`TO_END`] and [`LEASED_TO`] go by the partial index
 /// `tasks_leased`.

@@ -35,7 +35,14 @@ macro_rules! task_columns {
     };
 }
 
-pub(super) use {job_columns, task_columns};
+/// Join with the volume `v` of each task `t`. Volumes are looked up one by one, for the server not to read all of them.
+macro_rules! volume_of_task {
+    () => {
+        "cross join lateral (select * from volumes where id = t.volume_id offset 0) v"
+    };
+}
+
+pub(super) use {job_columns, task_columns, volume_of_task};
 
 /// Row of `jobs`.
 pub(super) struct JobRow(pub(super) Job);

@@ -158,7 +158,7 @@ fn check_stream(stream: &Stream<'_>, limits: &Limits) -> Result<(), PdfError> {
     let sides = side(b"Width", b"W").zip(side(b"Height", b"H"));
     let filters = stream.filters();
     if filters.iter().rev().skip(1).any(is_of_pictures) {
-        // What it would make of the pixels is bounded by nothing.
+        // Nothing bounds how much it makes of the pixels.
         return Err(PdfError::damaged("a filter follows one of pictures"));
     }
     let (what, limit) = match sides {
@@ -182,7 +182,7 @@ fn check_stream(stream: &Stream<'_>, limits: &Limits) -> Result<(), PdfError> {
     };
     within(what, data.len() as u64, limit)?;
     match filters.last() {
-        // Of what is no JPEG, the filter makes nothing.
+        // The filter makes nothing of what is no JPEG.
         Some(Filter::DctDecode) if !data.starts_with(JPEG) => Ok(()),
         Some(Filter::DctDecode) => match probe_page(&data) {
             Ok(header) => pixels(header.width, header.height),
@@ -223,18 +223,20 @@ fn bytes_of(stream: &Stream<'_>, limits: &Limits) -> Result<Vec<u8>, PdfError> {
 /// Parameters that may be those of the last filter of a stream: a document may give some of the wrong shape or number, of which the library
 /// takes others, or none.
 fn parameters<'a>(dict: &Dict<'a>) -> Vec<Dict<'a>> {
-    let has_list = [b"F".as_slice(), b"Filter"]
+    let filters = [b"F".as_slice(), b"Filter"]
         .iter()
-        .any(|key| dict.get::<Array<'_>>(key).is_some());
+        .find_map(|key| dict.get::<Array<'_>>(key))
+        .map(|filters| filters.raw_iter().count());
     let mut found = Vec::new();
     let mut is_told = false;
     for key in [b"DP".as_slice(), b"DecodeParms"] {
         if let Some(one) = dict.get::<Dict<'a>>(key) {
-            is_told |= !has_list;
+            is_told |= filters.is_none();
             found.push(one);
         } else if let Some(list) = dict.get::<Array<'a>>(key) {
             let items: Vec<Option<Dict<'a>>> = list.iter::<Object<'a>>().map(Object::into_dict).collect();
-            is_told |= has_list && items.iter().all(Option::is_some);
+            is_told |=
+                filters.is_some_and(|filters| filters <= items.len()) && items.iter().all(Option::is_some);
             found.extend(items.into_iter().flatten());
         }
     }

@@ -59,15 +59,17 @@ pub(crate) fn check_file(bytes: &[u8], limits: &Limits, watch: &Watch) -> Result
             let missing = || PdfError::damaged("a stream of its objects has no number before it");
             containers.insert(found.number.ok_or_else(missing)?);
         }
-    }
-    for found in streams(bytes, watch) {
-        if found.number.is_none_or(|number| containers.contains(&number))
-            && let Some(stream) = found.stream(bytes)
-        {
-            weight.add_objects(&found, &stream)?;
+        // May have any number.
+        if found.number.is_none() {
+            weight.add_objects(&found, bytes)?;
         }
     }
-    Ok(())
+    if containers.is_empty() {
+        return Ok(());
+    }
+    streams(bytes, watch)
+        .filter(|found| found.number.is_some_and(|number| containers.contains(&number)))
+        .try_for_each(|found| weight.add_objects(&found, bytes))
 }
 
 /// Weight of the streams so far.
@@ -80,13 +82,16 @@ struct Weight<'l> {
 }
 
 impl Weight<'_> {
-    fn add_objects(&mut self, found: &Found<'_>, stream: &Stream<'_>) -> Result<(), PdfError> {
+    fn add_objects<'a>(&mut self, found: &Found<'a>, bytes: &'a [u8]) -> Result<(), PdfError> {
+        let Some(stream) = found.stream(bytes) else {
+            return Ok(());
+        };
         if !self.is_encrypted {
-            return self.add(found, stream);
+            return self.add(found, &stream);
         }
         // Nothing is known but their length.
         let length = encrypted_length(found.dict.data(), found.data);
-        self.within(most(length, &found.filters(stream)?))
+        self.within(most(length, &found.filters(&stream)?))
     }
 
     fn add(&mut self, found: &Found<'_>, stream: &Stream<'_>) -> Result<(), PdfError> {

@@ -53,7 +53,7 @@ fn a_stream_is_weighed_if_cross_references_lead_to_it() {
             other => panic!("{row:?}: {other:?}"),
         }
     }
-    // As broken cross-references are mended, objects are looked for by the last number before.
+    // The library takes the last number before it when it mends cross-references.
     let unnumbered = b"<</Type/ObjStm/N 1/First 5/Length 1>>stream\nx\nendstream";
     let file = page("", stream("", b""), vec![[b"7 ".as_slice(), unnumbered].concat()]);
     let error = open(file).unwrap_err();

@@ -99,10 +99,15 @@ fn parameters_of_a_picture_are_found_whatever_their_shape() {
         let what = refused(with_picture(&format!("{small}{entries}"), &[0; 10]));
         assert!(what.contains("pixels"), "{entries}: {what}");
     }
-    // Of the wrong shape: the library takes the usual ones.
-    let high =
-        "/Width 1/Height 60000/BitsPerComponent 1/Filter/CCITTFaxDecode/DecodeParms[<</Columns 1/Rows 1>>]";
-    assert!(refused(with_picture(high, &[0; 10])).contains("pixels"));
+    // The library takes the usual ones if those of the document have the wrong shape, or are too few.
+    for entries in [
+        "/Filter/CCITTFaxDecode/DecodeParms[<</Columns 1/Rows 1>>]",
+        "/Filter[/ASCIIHexDecode/CCITTFaxDecode]/DecodeParms[<</Columns 1/Rows 1>>]",
+    ] {
+        let high = format!("/Width 1/Height 60000/BitsPerComponent 1{entries}");
+        let what = refused(with_picture(&high, &[b'0'; 10]));
+        assert!(what.contains("pixels"), "{entries}: {what}");
+    }
 }
 
 #[test]

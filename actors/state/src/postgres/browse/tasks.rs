@@ -3,7 +3,7 @@
 use sqlx::postgres::PgPool;
 
 use crate::postgres::PostgresStore;
-use crate::postgres::rows::{TaskRow, task_columns};
+use crate::postgres::rows::{TaskRow, task_columns, volume_of_task};
 use crate::{ListedPhase, StateError, TaskListing, TaskQuery};
 use parkhang_core::domain::{Job, JobId, Position, Task, TaskStatus, VolumeId};
 
@@ -22,8 +22,7 @@ pub(super) const DONE: &str = concat!(
      where t.job_id = $1 and t.current_stage = 'done' and t.id > $2 order by t.id limit $3"
 );
 
-/// Tasks that failed for good, by the partial index `tasks_terminal_by_stage`, a place at a time. Volumes are looked up one by
-/// one, for the server not to read all of them.
+/// Tasks that failed for good, by the partial index `tasks_terminal_by_stage`, a place at a time.
 pub(super) const FAILED: &str = concat!(
     "select ",
     task_columns!(),
@@ -35,8 +34,9 @@ pub(super) const FAILED: &str = concat!(
              order by w.id limit $3 \
          ) of_lane \
          order by of_lane.id limit $3 \
-     ) t \
-     cross join lateral (select * from volumes where id = t.volume_id offset 0) v order by t.id"
+     ) t ",
+    volume_of_task!(),
+    " order by t.id"
 );
 
 /// Open tasks, by the partial index `tasks_open`, a place and status at a time.
@@ -52,8 +52,9 @@ pub(super) const OPEN: &str = concat!(
              order by w.id limit $3 \
          ) of_lane \
          order by of_lane.id limit $3 \
-     ) t \
-     cross join lateral (select * from volumes where id = t.volume_id offset 0) v order by t.id"
+     ) t ",
+    volume_of_task!(),
+    " order by t.id"
 );
 
 impl PostgresStore {
